@@ -1,0 +1,88 @@
+# Everything a person or CI runs on Signalbox. `make help` lists it.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Debian keeps the Postgres programs outside PATH.
+export PATH := $(PATH):$(subst $(eval) ,:,$(wildcard /usr/lib/postgresql/*/bin))
+
+TOOL := go tool -modfile=tools/go.mod
+GO_BUILD := CGO_ENABLED=0 go build -trimpath
+# Packages in which goroutines or processes meet; the race detector needs cgo, so it is used where gcc exists.
+RACE := ./db/... ./internal/run/... ./internal/control/... ./internal/feed/... ./internal/loop/... ./handlers/... ./internal/worker/...
+TEST_FLAGS ?= -timeout=40m
+
+.PHONY: help setup setup-tests build run selftest test test-race test-long check format format-check vet lint generate generate-check bench clean
+
+help: ## list what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
+
+setup: ## install missing system packages (Postgres, git, bubblewrap), or say how
+	@scripts/setup
+
+setup-tests:
+	@scripts/setup --tests
+
+build: ## build bin/signalbox and bin/signalbox-worker
+	@mkdir -p bin
+	@$(GO_BUILD) -o bin/ ./cmd/...
+
+run: setup build ## build, then start everything on this machine with a sample task that waits for you
+	@exec bin/signalbox dev
+
+selftest: setup build ## walk one whole journey in a throw-away folder and say what happened
+	@exec bin/signalbox dev --selftest
+
+# The two programs that tests run under are built once, so that an interrupt reaches them and not a `go run` in front.
+.build/cluster: $(shell find internal/dbtest/cluster internal/pgserver -name '*.go' 2>/dev/null)
+	@go build -o $@ ./internal/dbtest/cluster
+.build/gotest: $(shell find internal/dbtest/gotest -name '*.go' 2>/dev/null)
+	@go build -o $@ ./internal/dbtest/gotest
+
+test: setup-tests check build .build/cluster .build/gotest ## set-up, check, then every test against one private Postgres
+	@.build/cluster .build/gotest $(TEST_FLAGS) ./...
+	@$(MAKE) test-race
+
+test-race: .build/cluster .build/gotest ## the packages in which things meet, under the race detector (where gcc exists)
+	@if ! command -v gcc >/dev/null; then echo "not exercised: the race detector needs gcc, and there is none"; exit 0; fi; \
+	packages=$$(go list $(RACE) 2>/dev/null || true); \
+	if [ -z "$$packages" ]; then exit 0; fi; \
+	echo "Again under the race detector:"; \
+	CGO_ENABLED=1 .build/cluster .build/gotest -race -short $(TEST_FLAGS) $$packages
+
+test-long: setup-tests build .build/cluster .build/gotest ## the larger sizes
+	@SIGNALBOX_TEST_LONG=1 .build/cluster .build/gotest -timeout=120m ./...
+
+check: format-check vet lint generate-check ## formatting, vet, lint, generated files current
+
+format: ## format Go and templ files
+	@git ls-files -co --exclude-standard -- '*.go' ':!:**/testdata/**' | xargs -r gofmt -w
+	@if git ls-files -co --exclude-standard -- '*.templ' | grep -q .; then $(TOOL) templ fmt web; fi
+
+format-check:
+	@echo "check: format"
+	@unformatted=$$(git ls-files -co --exclude-standard -- '*.go' ':!:**/testdata/**' | xargs -r gofmt -l); \
+	if [ -n "$$unformatted" ]; then printf 'Not formatted (make format repairs it):\n%s\n' "$$unformatted"; exit 1; fi
+	@if git ls-files -co --exclude-standard -- '*.templ' | grep -q .; then $(TOOL) templ fmt -fail web; fi
+
+vet:
+	@echo "check: vet"
+	@go vet ./...
+
+lint:
+	@echo "check: staticcheck"
+	@$(TOOL) staticcheck ./...
+
+generate: ## regenerate everything that is generated and committed
+	@scripts/generate
+
+generate-check:
+	@echo "check: generated files are current"
+	@scripts/generate --check
+
+bench: setup build .build/cluster ## print rates and latencies beside a bare pgbench of the same statements
+	@scripts/bench
+
+clean: ## remove what was built
+	@rm -rf bin .build
