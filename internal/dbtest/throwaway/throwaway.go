@@ -1,0 +1,62 @@
+// Package throwaway starts a Postgres cluster in a temporary folder and removes both. It owns the settings that tests
+// run with and refuses to know the schema, so that the command that wraps `go test` builds in a moment.
+package throwaway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"signalbox/internal/pgserver"
+)
+
+// Variable is the environment variable that carries the address of a running cluster (its superuser, the database
+// postgres) to the tests.
+const Variable = "SIGNALBOX_TEST_CLUSTER"
+
+// Options of a cluster.
+type Options struct {
+	// Fsync makes commits durable: for durability, chaos and bench only (D-36).
+	Fsync bool
+	// Settings win over the ones that tests run with.
+	Settings map[string]string
+}
+
+// Cluster is a running cluster that will be removed.
+type Cluster struct {
+	server *pgserver.Server
+	dir    string
+}
+
+// Start makes and starts a cluster below the system's folder for temporary files.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	dir, err := os.MkdirTemp("", "sb-test-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the test cluster: %w", err)
+	}
+	// The server may run as another user, who must be able to pass through.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the folder of the test cluster: %w", err), os.RemoveAll(dir))
+	}
+	settings := map[string]string{"max_connections": "500", "shared_buffers": "256MB"}
+	for key, value := range o.Settings {
+		settings[key] = value
+	}
+	server, err := pgserver.Start(ctx, pgserver.Options{Dir: dir, Fsync: o.Fsync, Settings: settings})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &Cluster{server: server, dir: dir}, nil
+}
+
+// URL is the address of the superuser in the database postgres; dbtest makes the other addresses from it.
+func (c *Cluster) URL() string { return c.server.URL(pgserver.Superuser, "postgres") }
+
+// Server is the running server, for tests that stop or kill it.
+func (c *Cluster) Server() *pgserver.Server { return c.server }
+
+// Remove stops the server and deletes its folder.
+func (c *Cluster) Remove(ctx context.Context) error {
+	return errors.Join(c.server.Stop(ctx), os.RemoveAll(c.dir))
+}
