@@ -1,0 +1,123 @@
+package policy
+
+// Facts are what the server established itself about one task, run and
+// result. Every zero value is the cautious one: no verification, no clean
+// scan, no budget, no switch. They are stored with the decision (R-FAIL-8).
+type Facts struct {
+	Repository     string `json:"repository,omitempty"`
+	Requester      string `json:"requester,omitempty"` // user id
+	RequesterRoles []Role `json:"requester_roles,omitempty"`
+	Risk           Risk   `json:"risk,omitempty"`
+	Mode           Mode   `json:"mode,omitempty"`
+
+	// What the task's contract asks for.
+	AutoPRAsked      bool `json:"auto_pr_asked,omitempty"`
+	AttestationAsked bool `json:"attestation_asked,omitempty"`
+
+	// What an installation knows at admission.
+	CapacityWords string `json:"capacity_words,omitempty"` // why there is no room now; empty: there is
+
+	// The claim.
+	Phase      string    `json:"phase,omitempty"` // execute, verify, publish
+	Isolation  Isolation `json:"isolation,omitempty"`
+	SameWorker bool      `json:"same_worker,omitempty"` // the claimer made the patch
+
+	// The plan.
+	PlanDigest         string `json:"plan_digest,omitempty"`
+	ApprovedPlanDigest string `json:"approved_plan_digest,omitempty"`
+
+	// The result that JUDGING is about.
+	Result              Result     `json:"result,omitempty"`
+	VerificationPassed  bool       `json:"verification_passed,omitempty"`
+	Verdict             Verdict    `json:"verdict,omitempty"`
+	Confidence          float64    `json:"confidence,omitempty"` // 0 to 1
+	JudgeReasons        []string   `json:"judge_reasons,omitempty"`
+	SecretScan          SecretScan `json:"secret_scan,omitempty"`
+	SecretFindings      []string   `json:"secret_findings,omitempty"` // rule, file and line; never the secret
+	ForbiddenHits       []string   `json:"forbidden_hits,omitempty"`
+	ProtectedHits       []string   `json:"protected_hits,omitempty"`
+	GeneratedViolations []string   `json:"generated_violations,omitempty"`
+	HiddenText          []string   `json:"hidden_text,omitempty"` // invisible or reordering characters
+	BudgetLeft          bool       `json:"budget_left,omitempty"`
+	BudgetWords         string     `json:"budget_words,omitempty"`
+	RepairRoundsLeft    int        `json:"repair_rounds_left,omitempty"`
+	AttemptsLeft        int        `json:"attempts_left,omitempty"`
+	SameFailureAgain    bool       `json:"same_failure_again,omitempty"`
+
+	// CarriedApprovals counts the people whose approval of an equal patch
+	// (patch id, plan and contract unchanged) on an older base still stands
+	// and who may still decide today.
+	CarriedApprovals int `json:"carried_approvals,omitempty"`
+
+	// The gate that a person decides about.
+	Gate GateFacts `json:"gate,omitzero"`
+}
+
+// Result is what an attempt produced.
+type Result string
+
+// Results. The zero value is treated as a patch, the strictest.
+const (
+	ResultPatch    Result = "patch"
+	ResultReport   Result = "report"
+	ResultNoChange Result = "no_change"
+)
+
+// Verdict is what the judge said.
+type Verdict string
+
+// Verdicts. Anything else counts as fail.
+const (
+	VerdictPass Verdict = "pass"
+	VerdictFix  Verdict = "fix"
+	VerdictFail Verdict = "fail"
+)
+
+// SecretScan is the state of the server's own scan of the stored patch.
+type SecretScan string
+
+// States of a scan. The zero value is NotScanned, which is never a pass.
+const (
+	NotScanned   SecretScan = ""
+	ScanClean    SecretScan = "clean"
+	ScanFindings SecretScan = "findings"
+	ScanSkipped  SecretScan = "not_scanned" // too large or unreadable
+)
+
+// GateFacts describe one gate revision.
+type GateFacts struct {
+	Kind GateKind `json:"kind,omitempty"`
+	// Contributors are the user ids of the requester, of pushers and of the
+	// humans behind tokens that had a part in the change.
+	Contributors []string `json:"contributors,omitempty"`
+	// LastInstructor wrote the change request that led to this revision.
+	LastInstructor string `json:"last_instructor,omitempty"`
+	// Decisions on this revision, oldest first.
+	Decisions []Decided `json:"decisions,omitempty"`
+	Expired   bool      `json:"expired,omitempty"`
+}
+
+// Decided is one person's decision on a gate revision.
+type Decided struct {
+	User    string      `json:"user"`
+	Verdict GateVerdict `json:"verdict"`
+}
+
+// GateVerdict is what a person says at a gate.
+type GateVerdict string
+
+// Verdicts of people.
+const (
+	Approve        GateVerdict = "approve"
+	RequestChanges GateVerdict = "request_changes"
+	Reject         GateVerdict = "reject"
+)
+
+// Actor is who wants to decide.
+type Actor struct {
+	User  string
+	Roles []Role
+	// LivePerson is true for a browser session or a person's own command
+	// line login; never for an API or worker token (D-17).
+	LivePerson bool
+}

@@ -1,0 +1,153 @@
+package policy
+
+import "fmt"
+
+// GateDecision says whether a person is asked, how many, and who.
+type GateDecision struct {
+	Gate          bool     `json:"gate"`
+	Kind          GateKind `json:"kind,omitempty"`
+	Quorum        int      `json:"quorum,omitempty"`
+	Role          Role     `json:"role,omitempty"`
+	Reasons       []string `json:"reasons"`
+	PolicyVersion string   `json:"policy_version"`
+}
+
+// Plan decides whether a person is asked about the plan. A plan with the
+// digest that was approved passes again; another digest asks again.
+func Plan(r Rules, f Facts) GateDecision {
+	d := GateDecision{Kind: GatePlan, Reasons: []string{}, PolicyVersion: r.Version}
+	rule, risk := r.Gates.Plan, f.Risk
+	if !risk.Valid() {
+		risk = RiskCritical
+	}
+	asked := ""
+	switch {
+	case rule.When == Always:
+		asked = fmt.Sprintf("Policy %s always asks a person about the plan.", r.Version)
+	case rule.When == ByRisk && has(rule.Risks, risk):
+		asked = fmt.Sprintf("Policy %s asks a person about a plan of risk %s.", r.Version, risk)
+	}
+	switch {
+	case asked == "":
+		d.Reasons = append(d.Reasons, fmt.Sprintf("Policy %s asks nobody about a plan of risk %s.", r.Version, risk))
+	case f.PlanDigest != "" && f.PlanDigest == f.ApprovedPlanDigest:
+		d.Reasons = append(d.Reasons, "Exactly this plan was approved before.")
+	default:
+		d.Gate, d.Quorum, d.Role = true, max(rule.Quorum, 1), rule.Role
+		d.Reasons = append(d.Reasons, asked)
+		if f.ApprovedPlanDigest != "" {
+			d.Reasons = append(d.Reasons, "An earlier plan was approved, but this one is different.")
+		}
+	}
+	return d
+}
+
+// LastInstructorMayNotApprove resolves the rule's default for one gate kind.
+func (g GateRules) lastInstructorBarred(kind GateKind) bool {
+	if g.LastInstructorMayNotApprove != nil {
+		return *g.LastInstructorMayNotApprove
+	}
+	return g.For(kind).Quorum >= 2
+}
+
+// MayDecide reports whether the actor may give this verdict on f.Gate, with a
+// sentence that says why not. Contributors never approve, admins are not
+// exempt, and only a person with a live login decides. R-DOM-11, D-16, D-17.
+func MayDecide(r Rules, f Facts, by Actor, verdict GateVerdict) (bool, string) {
+	g := f.Gate
+	role := r.Gates.For(g.Kind).Role
+	switch {
+	case !by.LivePerson || by.User == "":
+		return false, "Nothing was decided: only a person with a live login decides at a gate, never an API or worker token. Sign in and try again."
+	case !has(by.Roles, role):
+		return false, fmt.Sprintf("Nothing was decided: this gate asks for the role %s, which you do not hold.", role)
+	case verdict != Approve && verdict != RequestChanges && verdict != Reject:
+		return false, "Nothing was decided: the decision must be approve, request changes or reject."
+	case verdict == RequestChanges && (g.Kind == GateBudget || g.Kind == GateReconcile):
+		return false, fmt.Sprintf("Nothing was decided: a %s gate is approved or rejected; there is no change to ask for.", g.Kind)
+	}
+	if verdict != Approve {
+		return true, ""
+	}
+	switch {
+	case g.Expired:
+		return false, "Nothing was approved: this gate has expired. Ask again first, then approve the new revision."
+	case by.User == f.Requester || has(g.Contributors, by.User):
+		return false, "Nothing was approved: you had a part in this change, and another person must approve it."
+	case by.User == g.LastInstructor && r.Gates.lastInstructorBarred(g.Kind):
+		return false, "Nothing was approved: you wrote the last change request, and policy asks that another person approves the result."
+	}
+	for _, d := range g.Decisions {
+		if d.User == by.User && d.Verdict == Approve {
+			return false, "You approved this revision already; another person is needed."
+		}
+	}
+	return true, ""
+}
+
+// MayBypass reports whether the actor may break the glass. Step-up login,
+// reason and banner are the caller's to enforce; the right is its own role.
+func MayBypass(f Facts, by Actor) (bool, string) {
+	switch {
+	case !by.LivePerson || by.User == "":
+		return false, "Nothing was bypassed: only a person with a live login may do that."
+	case !has(by.Roles, RoleBreakglass):
+		return false, "Nothing was bypassed: this asks for the role breakglass, which you do not hold."
+	case f.Gate.Expired:
+		return false, "Nothing was bypassed: this gate has expired. Ask again first."
+	default:
+		return true, ""
+	}
+}
+
+// Tally is what the decisions on one gate revision amount to.
+type Tally struct {
+	Approvals int `json:"approvals"`
+	Needed    int `json:"needed"` // quorum
+	// At most one of these holds; none means the gate stays open.
+	Satisfied        bool   `json:"satisfied"`
+	ChangesRequested bool   `json:"changes_requested"`
+	Rejected         bool   `json:"rejected"`
+	Blocked          bool   `json:"blocked"` // a reject stands (any_reject_blocks)
+	Words            string `json:"words"`
+}
+
+// Count tallies f.Gate.Decisions under the quorum of r. An approval by a
+// contributor counts for nothing, whenever it was let in; each person counts
+// once, by their last word.
+func Count(r Rules, f Facts) Tally {
+	g := f.Gate
+	t := Tally{Needed: max(r.Gates.For(g.Kind).Quorum, 1)}
+	last := map[string]GateVerdict{}
+	for _, d := range g.Decisions {
+		last[d.User] = d.Verdict
+		switch {
+		case d.Verdict == RequestChanges:
+			t.ChangesRequested, t.Words = true, "A person asked for changes."
+			return t
+		case d.Verdict == Reject && !r.Gates.AnyRejectBlocks:
+			t.Rejected, t.Words = true, "A person rejected it."
+			return t
+		}
+	}
+	rejects := 0
+	for user, v := range last {
+		barred := user == f.Requester || has(g.Contributors, user) ||
+			user == g.LastInstructor && r.Gates.lastInstructorBarred(g.Kind)
+		switch {
+		case v == Approve && !barred && user != "":
+			t.Approvals++
+		case v == Reject:
+			rejects++
+		}
+	}
+	switch {
+	case rejects > 0:
+		t.Blocked, t.Words = true, fmt.Sprintf("%d of %d approvals, but a reject stands and blocks.", t.Approvals, t.Needed)
+	case t.Approvals >= t.Needed:
+		t.Satisfied, t.Words = true, fmt.Sprintf("%d of %d approvals.", t.Approvals, t.Needed)
+	default:
+		t.Words = fmt.Sprintf("%d of %d approvals; %d more needed.", t.Approvals, t.Needed, t.Needed-t.Approvals)
+	}
+	return t
+}

@@ -1,0 +1,254 @@
+// Package policy owns what is allowed: typed, versioned rules and the pure
+// functions that turn rules and facts into decisions with reasons in words.
+// It refuses to do I/O, to look at a clock, and to believe anything that the
+// caller did not establish itself: facts arrive as values.
+package policy
+
+import (
+	"slices"
+	"time"
+)
+
+// Rules is one version of a policy. Default needs no document at all; Parse
+// reads one, in which every field that is not named keeps its default.
+type Rules struct {
+	// Schema is the format of the document; 1 is the only one so far.
+	Schema int `yaml:"schema" json:"schema"`
+	// Version names these rules; every decision carries it.
+	Version     string           `yaml:"version" json:"version"`
+	Admission   AdmissionRules   `yaml:"admission" json:"admission"`
+	Limits      Limits           `yaml:"limits" json:"limits"`
+	Retry       RetryRules       `yaml:"retry" json:"retry"`
+	Gates       GateRules        `yaml:"gates" json:"gates"`
+	Judge       JudgeRules       `yaml:"judge" json:"judge"`
+	AutoPR      AutoPRRules      `yaml:"auto_pr" json:"auto_pr"`
+	Paths       PathRules        `yaml:"paths" json:"paths"`
+	Execution   ExecutionRules   `yaml:"execution" json:"execution"`
+	Attestation AttestationRules `yaml:"attestation" json:"attestation"`
+	Approval    ApprovalRules    `yaml:"approval" json:"approval"`
+	Budget      BudgetRules      `yaml:"budget" json:"budget"`
+	RunTimeout  RunTimeoutRules  `yaml:"run_timeout" json:"run_timeout"`
+}
+
+// AdmissionRules say which work may begin.
+type AdmissionRules struct {
+	// Repositories are globs over registered names; "**" is all of them.
+	Repositories []string `yaml:"repositories" json:"repositories"`
+	// AnalysisOnly are globs of repositories in which nothing may change:
+	// only mode analysis_report_created is admitted.
+	AnalysisOnly []string `yaml:"analysis_only" json:"analysis_only"`
+	// Risks are the risk classes that are admitted.
+	Risks []Risk `yaml:"risks" json:"risks"`
+	// Modes are the completion modes that are admitted.
+	Modes    []Mode        `yaml:"modes" json:"modes"`
+	Incident IncidentRules `yaml:"incident" json:"incident"`
+}
+
+// IncidentRules stop new work without refusing it.
+type IncidentRules struct {
+	On      bool   `yaml:"on" json:"on"`
+	Message string `yaml:"message" json:"message"`
+	// RetryAfter is when deferred work asks again.
+	RetryAfter Duration `yaml:"retry_after" json:"retry_after"`
+}
+
+// Limits are snapshotted on a run at admission and hold for its whole life.
+// A count of 0 means none is allowed; there is no way to say "unlimited".
+type Limits struct {
+	MaxAttempts  int `yaml:"max_attempts" json:"max_attempts"`
+	MaxRuns      int `yaml:"max_runs" json:"max_runs"`
+	RepairRounds int `yaml:"repair_rounds" json:"repair_rounds"`   // for each attempt
+	Redeliveries int `yaml:"redeliveries" json:"redeliveries"`     // for each phase
+	MaxBaseMoves int `yaml:"max_base_moves" json:"max_base_moves"` // one more asks a person
+
+	StartTimeout       Duration `yaml:"start_timeout" json:"start_timeout"`
+	CommandTimeout     Duration `yaml:"command_timeout" json:"command_timeout"`
+	StepTimeout        Duration `yaml:"step_timeout" json:"step_timeout"`
+	AttemptTimeout     Duration `yaml:"attempt_timeout" json:"attempt_timeout"`
+	RunTimeout         Duration `yaml:"run_timeout" json:"run_timeout"` // active time only
+	QueueTimeout       Duration `yaml:"queue_timeout" json:"queue_timeout"`
+	ApprovalTimeout    Duration `yaml:"approval_timeout" json:"approval_timeout"`
+	AttestationTimeout Duration `yaml:"attestation_timeout" json:"attestation_timeout"`
+	MaxDefer           Duration `yaml:"max_defer" json:"max_defer"`
+	MaxPark            Duration `yaml:"max_park" json:"max_park"`
+	MergeWait          Duration `yaml:"merge_wait" json:"merge_wait"`
+	TaskIdle           Duration `yaml:"task_idle" json:"task_idle"`
+	CancelGrace        Duration `yaml:"cancel_grace" json:"cancel_grace"`
+	StopGrace          Duration `yaml:"stop_grace" json:"stop_grace"` // budget and time-out stops
+	LeaseTTL           Duration `yaml:"lease_ttl" json:"lease_ttl"`
+	Heartbeat          Duration `yaml:"heartbeat" json:"heartbeat"`
+
+	ChangedFiles    int      `yaml:"changed_files" json:"changed_files"`
+	DiffLines       int      `yaml:"diff_lines" json:"diff_lines"`   // added plus removed
+	PatchBytes      int64    `yaml:"patch_bytes" json:"patch_bytes"` // of the stored patch
+	AgentIterations int      `yaml:"agent_iterations" json:"agent_iterations"`
+	ToolCalls       int      `yaml:"tool_calls" json:"tool_calls"`
+	ShellTime       Duration `yaml:"shell_time" json:"shell_time"`
+	VerifierTime    Duration `yaml:"verifier_time" json:"verifier_time"`
+	TokensIn        int64    `yaml:"tokens_in" json:"tokens_in"`
+	TokensOut       int64    `yaml:"tokens_out" json:"tokens_out"`
+	CostCents       int64    `yaml:"cost_cents" json:"cost_cents"` // hundredths of the installation's currency
+}
+
+// RetryRules say how long a failed attempt waits before the next.
+type RetryRules struct {
+	// Delays are used in order; the last one repeats.
+	Delays []Duration `yaml:"delays" json:"delays"`
+	// Jitter is the largest fraction of a delay that is added to it, 0 to 1.
+	Jitter float64 `yaml:"jitter" json:"jitter"`
+}
+
+// When says in which cases a gate is asked.
+type When string
+
+// Values of When.
+const (
+	// Never: no rule asks; a guard that did not pass still does.
+	Never When = "never"
+	// Always: a person decides, whatever the guards say.
+	Always When = "always"
+	// ByRisk: a person decides for the risks listed.
+	ByRisk When = "by_risk"
+)
+
+// GateRule says when one kind of gate is asked and who decides it.
+type GateRule struct {
+	When   When   `yaml:"when" json:"when"`
+	Risks  []Risk `yaml:"risks" json:"risks"` // with when: by_risk
+	Quorum int    `yaml:"quorum" json:"quorum"`
+	Role   Role   `yaml:"role" json:"role"`
+}
+
+// GateRules hold the gates and the separation of duties.
+type GateRules struct {
+	Plan      GateRule `yaml:"plan" json:"plan"`
+	Patch     GateRule `yaml:"patch" json:"patch"`
+	Report    GateRule `yaml:"report" json:"report"`
+	Budget    GateRule `yaml:"budget" json:"budget"`
+	Reconcile GateRule `yaml:"reconcile" json:"reconcile"`
+	// LastInstructorMayNotApprove keeps the author of a change request from
+	// approving the next revision. Unset: on from quorum 2 (D-16).
+	LastInstructorMayNotApprove *bool `yaml:"last_instructor_may_not_approve" json:"last_instructor_may_not_approve,omitempty"`
+	// AnyRejectBlocks turns a reject from the end of the gate into a recorded
+	// fact that blocks approval while it stands (D-17).
+	AnyRejectBlocks bool `yaml:"any_reject_blocks" json:"any_reject_blocks"`
+}
+
+// JudgeRules set the threshold of the judge's confidence.
+type JudgeRules struct {
+	MinConfidence float64 `yaml:"min_confidence" json:"min_confidence"` // 0 to 1
+}
+
+// AutoPRRules say whether a pull request may be opened without a person. The
+// task must ask for it too, and HIGH and CRITICAL risk never can.
+type AutoPRRules struct {
+	Allowed bool `yaml:"allowed" json:"allowed"`
+}
+
+// Generated says what may happen to generated files.
+type Generated string
+
+// Values of Generated.
+const (
+	GeneratedAllow   Generated = "allow"
+	GeneratedForbid  Generated = "forbid"  // no change of a generated file
+	GeneratedRequire Generated = "require" // a change of the sources must bring them along
+)
+
+// PathRules classify paths. Globs are doublestar globs relative to the root
+// of the repository and are matched without regard to case.
+type PathRules struct {
+	// Forbidden paths may never change; no person can override it.
+	Forbidden []string `yaml:"forbidden" json:"forbidden"`
+	// Protected paths raise the risk to ProtectedRisk, so that a person looks.
+	Protected     []string  `yaml:"protected" json:"protected"`
+	ProtectedRisk Risk      `yaml:"protected_risk" json:"protected_risk"`
+	Generated     []string  `yaml:"generated" json:"generated"`
+	GeneratedRule Generated `yaml:"generated_rule" json:"generated_rule"`
+	// GeneratedSources are the globs whose change brings generated files
+	// along, for generated_rule: require.
+	GeneratedSources []string `yaml:"generated_sources" json:"generated_sources"`
+	// Symlinks and Binaries say whether a patch may contain them at all.
+	// Submodules never.
+	Symlinks bool `yaml:"symlinks" json:"symlinks"`
+	Binaries bool `yaml:"binaries" json:"binaries"`
+}
+
+// ExecutionRules say where work may run.
+type ExecutionRules struct {
+	MinIsolation Isolation `yaml:"min_isolation" json:"min_isolation"`
+	// SameWorkerMayVerify lets the worker identity that made a patch verify
+	// it. On one machine there is no other; the page says so.
+	SameWorkerMayVerify bool `yaml:"same_worker_may_verify" json:"same_worker_may_verify"`
+}
+
+// AttestationRules ask for a signed statement of somebody else.
+type AttestationRules struct {
+	Required bool `yaml:"required" json:"required"`
+	// OnExpiry is escalate or fail.
+	OnExpiry Outcome `yaml:"on_expiry" json:"on_expiry"`
+}
+
+// ApprovalRules say what happens to a gate that nobody decided.
+type ApprovalRules struct {
+	// OnExpiry is escalate, cancel or fail.
+	OnExpiry Outcome `yaml:"on_expiry" json:"on_expiry"`
+}
+
+// BudgetRules say what happens when a limit on spending is reached.
+type BudgetRules struct {
+	// OnExceeded is gate or fail.
+	OnExceeded Outcome `yaml:"on_exceeded" json:"on_exceeded"`
+}
+
+// RunTimeoutRules say how a run ends whose active time is spent.
+type RunTimeoutRules struct {
+	// Outcome is expire or fail.
+	Outcome Outcome `yaml:"outcome" json:"outcome"`
+}
+
+// For returns the rule for one kind of gate. Budget and reconcile gates are
+// always asked when the run comes to them.
+func (g GateRules) For(kind GateKind) GateRule {
+	switch kind {
+	case GatePlan:
+		return g.Plan
+	case GatePatch:
+		return g.Patch
+	case GateReport:
+		return g.Report
+	case GateBudget:
+		return g.Budget
+	default:
+		return g.Reconcile
+	}
+}
+
+// Delay returns how long to wait before try number n (1 is the first retry).
+// dice is a random number from 0 to 1 that the caller drew: this package has
+// no randomness. R-FAIL-3.
+func (r RetryRules) Delay(n int, dice float64) time.Duration {
+	if len(r.Delays) == 0 {
+		return 0
+	}
+	base := r.Delays[min(max(n, 1), len(r.Delays))-1].Std()
+	return base + time.Duration(float64(base)*r.Jitter*min(max(dice, 0), 1))
+}
+
+// Clone returns a copy that shares nothing with r.
+func (r Rules) Clone() Rules {
+	a := &r.Admission
+	a.Repositories, a.AnalysisOnly = slices.Clone(a.Repositories), slices.Clone(a.AnalysisOnly)
+	a.Risks, a.Modes = slices.Clone(a.Risks), slices.Clone(a.Modes)
+	r.Retry.Delays = slices.Clone(r.Retry.Delays)
+	for _, g := range []*GateRule{&r.Gates.Plan, &r.Gates.Patch, &r.Gates.Report, &r.Gates.Budget, &r.Gates.Reconcile} {
+		g.Risks = slices.Clone(g.Risks)
+	}
+	if b := r.Gates.LastInstructorMayNotApprove; b != nil {
+		r.Gates.LastInstructorMayNotApprove = new(*b)
+	}
+	p := &r.Paths
+	p.Forbidden, p.Protected = slices.Clone(p.Forbidden), slices.Clone(p.Protected)
+	p.Generated, p.GeneratedSources = slices.Clone(p.Generated), slices.Clone(p.GeneratedSources)
+	return r
+}
