@@ -1332,7 +1332,7 @@ type Gate struct {
 	PlanArtifactId string `json:"plan_artifact_id,omitempty,omitzero"`
 
 	// PolicyVersion The policy that asks.
-	PolicyVersion int64 `json:"policy_version,omitempty,omitzero"`
+	PolicyVersion string `json:"policy_version,omitempty,omitzero"`
 
 	// Quorum Approvals needed.
 	Quorum int `json:"quorum,omitempty,omitzero"`
@@ -1559,7 +1559,7 @@ type LocalPull struct {
 	// HeadSha Its commit.
 	HeadSha string `json:"head_sha"`
 
-	// Id `pull_…`
+	// Id `pr_…`
 	Id string `json:"id"`
 
 	// MergedSha The merge, if merged.
@@ -2079,7 +2079,7 @@ type Run struct {
 	PlanDigest string `json:"plan_digest,omitempty,omitzero"`
 
 	// PolicyVersion The policy whose limits hold.
-	PolicyVersion int64        `json:"policy_version,omitempty,omitzero"`
+	PolicyVersion string       `json:"policy_version,omitempty,omitzero"`
 	PullRequest   *PullRequest `json:"pull_request,omitempty"`
 
 	// RepairRound Of this attempt.
@@ -2654,7 +2654,7 @@ type WorkerCredential struct {
 	// CreatedAt When it was made.
 	CreatedAt time.Time `json:"created_at"`
 
-	// Id `wcred_…`
+	// Id `wrk_…`
 	Id string `json:"id"`
 
 	// LastUsedAt When it was last seen.
