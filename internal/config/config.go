@@ -1,0 +1,127 @@
+// Package config reads the environment once into structs: every SIGNALBOX_* variable, its meaning, unit and default
+// stand in one place, from which the page docs/configuration.md is printed.
+//
+// It owns names, parsing, validation and redaction. It refuses to read files other than those that a _FILE variable
+// names, to keep anything global, and to know what a value is for.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+)
+
+// Server is what `signalbox serve` and `signalbox migrate` read.
+type Server struct {
+	Addr      string `env:"SIGNALBOX_ADDR" default:"127.0.0.1:8080" doc:"Address to listen on, host:port."`
+	PublicURL string `env:"SIGNALBOX_PUBLIC_URL" default:"http://127.0.0.1:8080" doc:"Address that people and workers use, without a path. Cookies are marked Secure unless it is a loopback http address."`
+
+	DatabaseURL      Secret `env:"SIGNALBOX_DATABASE_URL" required:"serve" doc:"Postgres address of the role signalbox_engine."`
+	DatabaseAppURL   Secret `env:"SIGNALBOX_DATABASE_APP_URL" doc:"Postgres address of the role signalbox_app (reads for pages); the engine's address where empty."`
+	DatabaseOwnerURL Secret `env:"SIGNALBOX_DATABASE_OWNER_URL" required:"migrate" doc:"Postgres address of the role signalbox_owner; only migrations use it."`
+
+	ArtifactURL  string `env:"SIGNALBOX_ARTIFACT_URL" required:"serve" doc:"Where artifacts are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
+	LocalForge   string `env:"SIGNALBOX_LOCAL_FORGE" doc:"Folder of the bare repositories of the local forge; empty for none."`
+	SessionKey   Secret `env:"SIGNALBOX_SESSION_KEY" required:"serve" doc:"Key that authenticates cookies, at least 32 characters; changing it signs everybody out."`
+	ProviderName string `env:"SIGNALBOX_OIDC_NAME" default:"Single sign-on" doc:"Name of the first OpenID provider on the login page."`
+	Issuer       string `env:"SIGNALBOX_OIDC_ISSUER" doc:"Issuer address of the first OpenID provider, exactly as the provider spells it (a trailing slash counts)."`
+	ClientID     string `env:"SIGNALBOX_OIDC_CLIENT_ID" doc:"Client id at that provider."`
+	ClientSecret Secret `env:"SIGNALBOX_OIDC_CLIENT_SECRET" doc:"Client secret at that provider; empty for a public client."`
+	GroupsClaim  string `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
+
+	LeaseTTL      time.Duration `env:"SIGNALBOX_LEASE_TTL" default:"30s" min:"1s" doc:"A worker that has not been heard of for this long has lost its lease."`
+	ReaperTick    time.Duration `env:"SIGNALBOX_REAPER_TICK" default:"1s" min:"10ms" doc:"Pause between two looks for what has run out."`
+	CancelGrace   time.Duration `env:"SIGNALBOX_CANCEL_GRACE" default:"10s" min:"0s" doc:"Time a worker has to stop by itself after a cancel before its lease is revoked."`
+	BackoffScale  float64       `env:"SIGNALBOX_BACKOFF_SCALE" default:"1" min:"0" doc:"Factor on the pauses between attempts (30 s, 2 min, 10 min, 30 min); below 1 for trials only."`
+	ShutdownGrace time.Duration `env:"SIGNALBOX_SHUTDOWN_GRACE" default:"10s" min:"0s" doc:"Time that requests in progress have to finish after a termination signal."`
+
+	LogLevel  slog.Level `env:"SIGNALBOX_LOG_LEVEL" default:"INFO" doc:"DEBUG, INFO, WARN or ERROR."`
+	LogFormat string     `env:"SIGNALBOX_LOG_FORMAT" default:"json" oneof:"json text" doc:"json, or text for a terminal."`
+}
+
+// Worker is what `signalbox-worker` reads; agent profiles and read-only caches are in the file that Config names.
+type Worker struct {
+	ServerURL  string        `env:"SIGNALBOX_SERVER_URL" default:"http://127.0.0.1:8080" doc:"Address of the server."`
+	Credential Secret        `env:"SIGNALBOX_WORKER_CREDENTIAL" required:"worker" doc:"The worker's credential (sbw_…); it is the worker's identity."`
+	Config     string        `env:"SIGNALBOX_WORKER_CONFIG" default:"worker.yaml" doc:"File with agent profiles and read-only caches."`
+	Dir        string        `env:"SIGNALBOX_WORKER_DIR" default:"/var/lib/signalbox-worker" doc:"Folder of mirrors, caches and workspaces."`
+	Roles      []string      `env:"SIGNALBOX_WORKER_ROLES" default:"execute,verify,publish" each:"execute verify publish" doc:"Phases this worker takes, separated by commas."`
+	Sandbox    string        `env:"SIGNALBOX_WORKER_SANDBOX" default:"bwrap" oneof:"bwrap process" doc:"Isolation: bwrap, or process, which is unsafe and says so on every page."`
+	MaxRuns    int           `env:"SIGNALBOX_WORKER_MAX_RUNS" default:"2" min:"1" doc:"Leases held at once."`
+	Heartbeat  time.Duration `env:"SIGNALBOX_WORKER_HEARTBEAT" default:"5s" min:"10ms" doc:"Pause between heartbeats; well below the server's lease time."`
+	DrainGrace time.Duration `env:"SIGNALBOX_WORKER_DRAIN_GRACE" default:"30s" min:"0s" doc:"Time that leases have to finish after a termination signal; then they are handed back, which costs no attempt."`
+	LogLevel   slog.Level    `env:"SIGNALBOX_LOG_LEVEL" default:"INFO" doc:"DEBUG, INFO, WARN or ERROR."`
+	LogFormat  string        `env:"SIGNALBOX_LOG_FORMAT" default:"json" oneof:"json text" doc:"json, or text for a terminal."`
+}
+
+// Dev is what `signalbox dev` reads; everything else is decided for you there.
+type Dev struct {
+	Data string `env:"SIGNALBOX_DATA" doc:"Folder of everything that is kept; /var/lib/signalbox-dev for root, otherwise ~/.local/share/signalbox. It must be reachable by the users that Postgres and the sandboxes run as."`
+	Addr string `env:"SIGNALBOX_ADDR" doc:"Address to listen on. Named here it must be free; left empty it is 127.0.0.1:8080, or the next free port, which is then remembered."`
+}
+
+// Client is what the commands that speak the JSON API read.
+type Client struct {
+	ServerURL string `env:"SIGNALBOX_SERVER_URL" default:"http://127.0.0.1:8080" doc:"Address of the server."`
+	Token     Secret `env:"SIGNALBOX_TOKEN" doc:"API token (sbt_…); without it the login kept by signalbox login is used."`
+}
+
+// LoadServer reads the section for one command, serve or migrate; lookup is os.LookupEnv outside tests. The error
+// names every variable that is missing or wrong, not only the first.
+func LoadServer(command string, lookup func(string) (string, bool)) (Server, error) {
+	var c Server
+	err := load(&c, command, lookup)
+	if command == "serve" {
+		err = errors.Join(err, address("SIGNALBOX_ADDR", c.Addr), origin("SIGNALBOX_PUBLIC_URL", c.PublicURL))
+		if key := c.SessionKey.Reveal(); key != "" && len(key) < 32 {
+			err = errors.Join(err, fmt.Errorf("SIGNALBOX_SESSION_KEY has %d characters, at least 32 are needed", len(key)))
+		}
+		if (c.Issuer == "") != (c.ClientID == "") {
+			err = errors.Join(err, errors.New("SIGNALBOX_OIDC_ISSUER and SIGNALBOX_OIDC_CLIENT_ID need each other: set both or neither"))
+		}
+	}
+	return c, err
+}
+
+// LoadWorker reads the worker's section; see LoadServer.
+func LoadWorker(lookup func(string) (string, bool)) (Worker, error) {
+	var c Worker
+	err := load(&c, "worker", lookup)
+	return c, errors.Join(err, origin("SIGNALBOX_SERVER_URL", c.ServerURL))
+}
+
+// LoadDev reads the section of dev mode; see LoadServer.
+func LoadDev(lookup func(string) (string, bool)) (Dev, error) {
+	var c Dev
+	err := load(&c, "dev", lookup)
+	if c.Addr != "" {
+		err = errors.Join(err, address("SIGNALBOX_ADDR", c.Addr))
+	}
+	return c, err
+}
+
+// LoadClient reads the section of the command line; see LoadServer.
+func LoadClient(lookup func(string) (string, bool)) (Client, error) {
+	var c Client
+	err := load(&c, "client", lookup)
+	return c, errors.Join(err, origin("SIGNALBOX_SERVER_URL", c.ServerURL))
+}
+
+func address(name, value string) error {
+	if _, _, err := net.SplitHostPort(value); err != nil {
+		return fmt.Errorf("%s is %q, want host:port, for example 127.0.0.1:8080", name, value)
+	}
+	return nil
+}
+
+// origin wants scheme and host alone: a path would silently be lost where addresses are built from it.
+func origin(name, value string) error {
+	u, err := url.Parse(value)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
+		return fmt.Errorf("%s is %q, want an http or https address without a path, for example https://signalbox.example.org", name, value)
+	}
+	return nil
+}
