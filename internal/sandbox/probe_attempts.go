@@ -1,0 +1,7 @@
+package sandbox
+
+import (
+	"io"
+)
+
+func probeMain(args []string, out io.Writer) int { return 2 }

@@ -1,0 +1,430 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	defaultGrace = 5 * time.Second
+	// drainTime bounds how long a leaked pipe may hold up the end.
+	drainTime   = 2 * time.Second
+	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
+
+// child is one running command as the worker sees it.
+type child struct {
+	mu     sync.Mutex
+	proc   *os.Process
+	pidfd  int // init's; -1 once closed
+	group  *cgroup
+	killed bool
+}
+
+func (c *child) signal(sig unix.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(c.pidfd, sig, nil, 0)
+	}
+}
+
+// kill ends init, and with it the namespace, then whatever is left of ours.
+func (c *child) kill() {
+	c.signal(unix.SIGKILL)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killed = true
+	if c.proc != nil {
+		_ = c.proc.Kill()
+	}
+	if c.group != nil {
+		c.group.kill()
+	}
+}
+
+func (c *child) closePidfd() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pidfd >= 0 {
+		unix.Close(c.pidfd)
+		c.pidfd = -1
+	}
+}
+
+func (b *box) Run(ctx context.Context, cmd Command) (Result, error) {
+	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
+		return Result{}, errors.New("run in sandbox: empty command")
+	}
+	if err := ctx.Err(); err != nil {
+		return Result{ExitCode: -1, Cancelled: true, Detail: "cancelled before it started"}, nil
+	}
+	if cmd.Grace <= 0 {
+		cmd.Grace = defaultGrace
+	}
+	type outcome struct {
+		res Result
+		err error
+	}
+	done := make(chan outcome, 1)
+	// The parent-death signal follows the thread, not the process: this
+	// goroutine keeps its thread until the command has been waited for, and
+	// gives the thread up with itself.
+	go func() {
+		runtime.LockOSThread()
+		res, err := b.runLocked(ctx, cmd)
+		done <- outcome{res, err}
+		runtime.UnlockOSThread()
+	}()
+	out := <-done
+	if out.err != nil {
+		return out.res, fmt.Errorf("run %s in sandbox: %w", cmd.Argv[0], out.err)
+	}
+	return out.res, nil
+}
+
+func (b *box) runLocked(ctx context.Context, cmd Command) (res Result, err error) {
+	s := &session{box: b, cmd: cmd, child: &child{pidfd: -1}}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.start(); err != nil {
+		return Result{}, err
+	}
+	return s.wait(ctx)
+}
+
+// session holds what one Run has to give back.
+type session struct {
+	box     *box
+	cmd     Command
+	child   *child
+	exec    *exec.Cmd
+	group   *cgroup
+	files   []*os.File // ours, closed at the end
+	status  *json.Decoder
+	statusR *os.File
+	reportR *os.File
+	report  chan error
+	early   *headWriter // first bytes of stderr: bubblewrap's own complaint
+	meter   *meter
+	started time.Time
+}
+
+func (s *session) pipe() (r, w *os.File, err error) {
+	r, w, err = os.Pipe()
+	if err == nil {
+		s.files = append(s.files, r, w)
+	}
+	return r, w, err
+}
+
+func (s *session) start() error {
+	b := s.box
+	s.meter = &meter{limit: b.spec.Limits.Output}
+	s.early = &headWriter{max: 4096}
+	s.group = newCgroup(b.host.cgroups, "signalbox-"+rand.Text()[:16], b.spec.Limits)
+	s.child.group = s.group
+
+	reportR, reportW, err := s.pipe()
+	if err != nil {
+		return fmt.Errorf("make pipe: %w", err)
+	}
+	specR, specW, err := s.pipe()
+	if err != nil {
+		return fmt.Errorf("make pipe: %w", err)
+	}
+	statusR, statusW, err := s.pipe()
+	if err != nil {
+		return fmt.Errorf("make pipe: %w", err)
+	}
+	s.reportR, s.statusR = reportR, statusR
+	s.status = json.NewDecoder(io.LimitReader(statusR, 64<<10))
+	extra := []*os.File{reportW, specR, statusW}
+
+	var jsonR *os.File
+	if b.Tier() == TierBwrap {
+		if s.exec, jsonR, extra, err = s.bwrapCommand(extra); err != nil {
+			return err
+		}
+	} else {
+		s.exec = exec.Command(b.host.init, initArg)
+		s.exec.Dir = b.spec.Workspace
+		s.exec.SysProcAttr = &syscall.SysProcAttr{
+			Setsid: true, Pdeathsig: syscall.SIGTERM, Credential: b.credential(),
+		}
+	}
+	s.exec.Env = []string{"GOMAXPROCS=1"}
+	s.exec.ExtraFiles = extra
+	s.exec.Stdin = s.cmd.Stdin
+	s.exec.Stdout, s.exec.Stderr = s.outputs()
+	s.exec.WaitDelay = drainTime
+
+	s.started = time.Now()
+	if err := s.exec.Start(); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	s.child.mu.Lock()
+	s.child.proc = s.exec.Process
+	s.child.mu.Unlock()
+	if err := b.register(s.child); err != nil {
+		return s.abort(err)
+	}
+	// Only the children's ends are theirs now; ours must not keep them open.
+	for _, f := range extra {
+		f.Close()
+	}
+	s.report = make(chan error, 1)
+	go func() {
+		var w io.Writer = io.Discard
+		if s.cmd.Report != nil {
+			w = s.cmd.Report
+		}
+		_, err := io.Copy(w, reportR)
+		s.report <- err
+	}()
+	if err := s.adopt(jsonR); err != nil {
+		return s.abort(err)
+	}
+	if err := s.send(specW); err != nil {
+		return s.abort(err)
+	}
+	var st initStatus
+	if err := s.status.Decode(&st); err != nil {
+		return s.abort(fmt.Errorf("init did not start the payload: %w", err))
+	}
+	if st.Ended {
+		s.status = endedDecoder(st)
+	}
+	return nil
+}
+
+// endedDecoder replays an end that came with the start (command not found).
+func endedDecoder(st initStatus) *json.Decoder {
+	raw, _ := json.Marshal(st)
+	return json.NewDecoder(bytes.NewReader(raw))
+}
+
+// adopt learns init's process id, holds on to it by descriptor and puts it in
+// its control groups, all before init is told what to run.
+func (s *session) adopt(jsonR *os.File) error {
+	pid := s.exec.Process.Pid
+	if err := s.group.add(pid); err != nil {
+		return err
+	}
+	if jsonR != nil {
+		var st struct {
+			ChildPID int `json:"child-pid"`
+		}
+		if err := json.NewDecoder(jsonR).Decode(&st); err != nil || st.ChildPID == 0 {
+			return errors.New("bubblewrap did not start")
+		}
+		pid = st.ChildPID
+		if err := s.group.add(pid); err != nil {
+			return err
+		}
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("hold on to init: %w", err)
+	}
+	s.child.mu.Lock()
+	s.child.pidfd = fd
+	s.child.mu.Unlock()
+	return nil
+}
+
+func (s *session) send(specW *os.File) error {
+	b := s.box
+	spec := initSpec{
+		Argv:      s.cmd.Argv,
+		Env:       b.environment(s.cmd.Env),
+		Dir:       b.workDir(s.cmd.Dir),
+		Report:    s.cmd.Report != nil,
+		Namespace: b.Tier() == TierBwrap,
+		Limits:    b.spec.Limits,
+		DataLimit: !s.group.hasMemory,
+	}
+	if err := json.NewEncoder(specW).Encode(spec); err != nil {
+		return fmt.Errorf("tell init the command: %w", err)
+	}
+	if err := specW.Close(); err != nil {
+		return fmt.Errorf("tell init the command: %w", err)
+	}
+	return nil
+}
+
+// abort kills a half-started command and adds what it complained about.
+func (s *session) abort(cause error) error {
+	s.child.kill()
+	_ = s.exec.Wait()
+	if said := strings.TrimSpace(s.early.String()); said != "" {
+		return fmt.Errorf("%w: %s", cause, said)
+	}
+	return cause
+}
+
+// wait sees the command to its end, by itself or by force.
+func (s *session) wait(ctx context.Context) (Result, error) {
+	exited := make(chan struct{})
+	stopped := make(chan stop, 1)
+	go func() { stopped <- s.guard(ctx, exited) }()
+
+	waitErr := s.exec.Wait()
+	close(exited)
+	how := <-stopped
+	s.child.closePidfd()
+
+	res := Result{
+		TimedOut: how.timedOut, Cancelled: how.cancelled, Killed: how.killed,
+		Duration:  time.Since(s.started),
+		OOMKilled: s.group.oomKilled(),
+	}
+	res.OutputBytes, res.OutputDropped = s.meter.totals()
+	reportErr := s.drainReport()
+
+	var end initStatus
+	_ = s.statusR.SetReadDeadline(time.Now().Add(drainTime))
+	switch err := s.status.Decode(&end); {
+	case err == nil && end.Ended:
+		res.ExitCode, res.Leftovers, res.MaxRSS, res.Detail = end.ExitCode, end.Leftovers, end.MaxRSS, end.Detail
+		res.CPU = time.Duration(end.CPUMicros) * time.Microsecond
+		if end.Signal != 0 {
+			res.ExitCode, res.Signal = -1, syscall.Signal(end.Signal).String()
+		}
+	case how.killed, res.OOMKilled, s.child.wasKilled():
+		res.ExitCode, res.Signal = -1, unix.SIGKILL.String()
+	default:
+		return res, fmt.Errorf("init ended without a result (%v)", waitErr)
+	}
+	if how.killed && s.box.Tier() == TierProcess {
+		res.Leftovers += s.box.hunt(s.exec.Process.Pid)
+	}
+	if reportErr != nil {
+		return res, fmt.Errorf("read the report descriptor: %w", reportErr)
+	}
+	return res, nil
+}
+
+func (c *child) wasKilled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.killed
+}
+
+type stop struct{ timedOut, cancelled, killed bool }
+
+// guard ends the command when its time or its context is over: TERM to the
+// payload's group through init, then KILL of everything.
+func (s *session) guard(ctx context.Context, exited <-chan struct{}) (how stop) {
+	var timeout <-chan time.Time
+	if s.cmd.Timeout > 0 {
+		t := time.NewTimer(s.cmd.Timeout)
+		defer t.Stop()
+		timeout = t.C
+	}
+	select {
+	case <-exited:
+		return how
+	case <-timeout:
+		how.timedOut = true
+	case <-ctx.Done():
+		how.cancelled = true
+	}
+	s.child.signal(unix.SIGTERM)
+	grace := time.NewTimer(s.cmd.Grace)
+	defer grace.Stop()
+	select {
+	case <-exited:
+	case <-grace.C:
+		how.killed = true
+		s.child.kill()
+	}
+	return how
+}
+
+// drainReport waits for the last report bytes, but not for a leaked pipe.
+func (s *session) drainReport() error {
+	_ = s.reportR.SetReadDeadline(time.Now().Add(drainTime))
+	err := <-s.report
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+func (s *session) close() error {
+	s.child.closePidfd()
+	s.box.unregister(s.child)
+	for _, f := range s.files {
+		f.Close()
+	}
+	if s.group != nil {
+		return s.group.remove()
+	}
+	return nil
+}
+
+func (b *box) register(c *child) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errors.New("the box is closed")
+	}
+	if b.running == nil {
+		b.running = map[*child]struct{}{}
+	}
+	b.running[c] = struct{}{}
+	return nil
+}
+
+func (b *box) unregister(c *child) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.running, c)
+}
+
+// workDir picks and translates the working directory.
+func (b *box) workDir(dir string) string {
+	if dir == "" {
+		dir = WorkspaceDir
+		if st, err := os.Lstat(filepath.Join(b.spec.Workspace, "repo")); err == nil && st.IsDir() {
+			dir = RepoDir
+		}
+	}
+	return b.Path(dir)
+}
+
+// environment is all the payload sees: a small default, the box's, the
+// command's; nothing of the worker's own.
+func (b *box) environment(extra map[string]string) []string {
+	env := map[string]string{
+		"PATH": defaultPath, "HOME": b.Path(HomeDir), "TMPDIR": "/tmp",
+		"LANG": "C.UTF-8", "USER": "agent", "LOGNAME": "agent", "SIGNALBOX_WORKSPACE": b.Path(WorkspaceDir),
+	}
+	for _, m := range []map[string]string{b.spec.Env, extra} {
+		for k, v := range m {
+			env[k] = b.translate(v)
+		}
+	}
+	out := make([]string, 0, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, k+"="+env[k])
+	}
+	return out
+}
