@@ -1,0 +1,214 @@
+package git
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Remote is an address that ParseRemote accepted. AuthHeader, when set, is one HTTP header line ("Authorization: …");
+// it travels in the environment of the one process that needs it, never in an argument, a file or an error.
+type Remote struct {
+	AuthHeader string
+
+	scheme string
+	url    string
+	path   string // file only: the resolved directory
+}
+
+// String is the rebuilt address; it never holds a credential.
+func (r Remote) String() string { return r.url }
+
+// Local reports whether the address is a repository of the local forge.
+func (r Remote) Local() bool { return r.scheme == "file" }
+
+func (r Remote) env() []string {
+	if r.AuthHeader == "" || r.scheme == "file" {
+		return nil
+	}
+	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + r.url + ".extraHeader", "GIT_CONFIG_VALUE_0=" + r.AuthHeader}
+}
+
+// serve is the command that answers at the other end of a file address: our options outrank that repository's own.
+func (r Remote) serve(g *Git, service string) []string {
+	if r.scheme != "file" {
+		return nil
+	}
+	opts := []string{
+		"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.alternateRefsCommand=true", "receive.autogc=false", "gc.auto=0", "maintenance.auto=false",
+		"receive.denyCurrentBranch=refuse", "receive.fsckObjects=true", "receive.denyNonFastForwards=true", "uploadpack.allowAnySHA1InWant=true", "safe.directory=*",
+	}
+	cmd := []string{"'" + strings.ReplaceAll(g.binary, "'", `'\''`) + "'"}
+	for _, o := range opts {
+		cmd = append(cmd, "-c", "'"+o+"'")
+	}
+	return []string{"--" + service + "=" + strings.Join(append(cmd, service), " ")}
+}
+
+// The pattern holders are functions, not variables: the package has no state.
+func hostPattern() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+}
+
+func pathPattern() *regexp.Regexp {
+	return regexp.MustCompile(`^/[A-Za-z0-9._~][A-Za-z0-9._~/+@-]*$`)
+}
+
+// ParseRemote reads an address once and rebuilds it from its parts, so that what was checked is what git is given.
+// Allowed are https, plain http to this machine where configured, and directories under the local forge's root. No
+// user information, no query, no fragment, no escapes, no option-like names.
+func (g *Git) ParseRemote(raw string) (Remote, error) {
+	const op = "remote"
+	if raw == "" || len(raw) > 2000 || strings.ContainsAny(raw, "\\%\"'`$ \t\r\n\x00") || strings.HasPrefix(raw, "-") {
+		return Remote{}, refuse(CodeRemoteRefused, op, "the address is empty, too long or holds characters that no address needs")
+	}
+	if strings.HasPrefix(raw, "/") {
+		raw = "file://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return Remote{}, refuse(CodeRemoteRefused, op, "the address cannot be read")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" || u.ForceQuery {
+		return Remote{}, refuse(CodeRemoteRefused, op, "the address may hold no user, query or fragment")
+	}
+	if !pathPattern().MatchString(u.Path) || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") || strings.Contains(u.Path, "/-") {
+		return Remote{}, refuse(CodeRemoteRefused, op, "the path of the address is not in the allowed form")
+	}
+	switch u.Scheme {
+	case "file":
+		return g.localRemote(u)
+	case "https", "http":
+		host, port := u.Hostname(), u.Port()
+		if !hostPattern().MatchString(host) {
+			return Remote{}, refuse(CodeRemoteRefused, op, "the host name is not in the allowed form")
+		}
+		if u.Scheme == "http" && (!g.loopback || (host != "localhost" && host != "127.0.0.1")) {
+			return Remote{}, refuse(CodeRemoteRefused, op, "plain http is not allowed")
+		}
+		if port != "" {
+			host = net.JoinHostPort(host, port)
+		}
+		return Remote{scheme: u.Scheme, url: u.Scheme + "://" + host + strings.TrimSuffix(u.Path, "/")}, nil
+	}
+	return Remote{}, refuse(CodeRemoteRefused, op, "only https addresses and repositories of the local forge are allowed")
+}
+
+func (g *Git) localRemote(u *url.URL) (Remote, error) {
+	const op = "remote"
+	if g.localRoot == "" || u.Host != "" {
+		return Remote{}, refuse(CodeRemoteRefused, op, "no local forge is configured here, so file addresses are refused")
+	}
+	dir := path.Clean(u.Path)
+	resolved, err := filepath.EvalSymlinks(dir)
+	if os.IsNotExist(err) {
+		// Said only for names inside the root: what exists elsewhere on this machine is nobody's business.
+		if strings.HasPrefix(dir, g.localRoot+"/") {
+			return Remote{}, refuse(CodeRepoNotFound, op, "no repository at that address")
+		}
+		return Remote{}, refuse(CodeRemoteRefused, op, "the path is outside the local forge")
+	}
+	if err != nil || !strings.HasPrefix(resolved, g.localRoot+"/") {
+		return Remote{}, refuse(CodeRemoteRefused, op, "the path is outside the local forge")
+	}
+	if !isBare(resolved) {
+		return Remote{}, refuse(CodeRepoNotFound, op, "no bare repository at that address")
+	}
+	return Remote{scheme: "file", url: "file://" + resolved, path: resolved}, nil
+}
+
+func isBare(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func refPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@=-]{0,199}$`) }
+
+// CheckBranch refuses a branch or tag name outside the allowed form, which is narrower than git's own: no leading
+// dash, nothing that a shell, a page or a refspec could read as more than a name.
+func CheckBranch(name string) error {
+	if !refPattern().MatchString(name) || strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.Contains(name, "//") ||
+		strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") || name == "@" {
+		return refuse(CodeInvalidName, "ref", "the name is not in the allowed form")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, ".") || strings.HasPrefix(part, "-") || strings.HasSuffix(part, ".lock") {
+			return refuse(CodeInvalidName, "ref", "the name is not in the allowed form")
+		}
+	}
+	return nil
+}
+
+// IsObject reports whether s is a full object name in lower-case hex: 40 digits, or 64 for SHA-256 repositories.
+func IsObject(s string) bool {
+	if len(s) != 40 && len(s) != 64 {
+		return false
+	}
+	for _, c := range s {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func checkObject(names ...string) error {
+	for _, s := range names {
+		if !IsObject(s) {
+			return refuse(CodeInvalidName, "object", "not a full object name")
+		}
+	}
+	return nil
+}
+
+// LsRemote asks the remote where a branch stands. CodeRefNotFound: the remote answered and has no such branch.
+func (g *Git) LsRemote(ctx context.Context, r Remote, branch string) (string, error) {
+	if err := CheckBranch(branch); err != nil {
+		return "", err
+	}
+	args := append([]string{"ls-remote", "--refs"}, r.serve(g, "upload-pack")...)
+	out, err := g.run(ctx, call{op: "ls-remote", args: append(args, "--", r.url, "refs/heads/"+branch), remote: &r, max: 1 << 20})
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(out)) {
+		sha, ref, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		if ok && ref == "refs/heads/"+branch && IsObject(sha) {
+			return sha, nil
+		}
+	}
+	return "", refuse(CodeRefNotFound, "ls-remote", "the remote has no branch %s", branch)
+}
+
+// DefaultBranch asks the remote for the branch that HEAD names and where it stands.
+func (g *Git) DefaultBranch(ctx context.Context, r Remote) (branch, sha string, err error) {
+	args := append([]string{"ls-remote", "--symref"}, r.serve(g, "upload-pack")...)
+	out, err := g.run(ctx, call{op: "ls-remote", args: append(args, "--", r.url, "HEAD"), remote: &r, max: 1 << 20})
+	if err != nil {
+		return "", "", err
+	}
+	for line := range strings.Lines(string(out)) {
+		left, right, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		if !ok || right != "HEAD" {
+			continue
+		}
+		if name, found := strings.CutPrefix(left, "ref: refs/heads/"); found {
+			branch = name
+		} else if IsObject(left) {
+			sha = left
+		}
+	}
+	if branch == "" || sha == "" || CheckBranch(branch) != nil {
+		return "", "", refuse(CodeRefNotFound, "ls-remote", "the remote names no usable default branch")
+	}
+	return branch, sha, nil
+}
