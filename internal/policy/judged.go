@@ -233,6 +233,9 @@ func (d JudgedDecision) passed(r Rules, f Facts, failed map[GuardName]Guard) Jud
 // again sends the run back for a repair, or says that the attempt is spent.
 func (d JudgedDecision) again(f Facts, code, words string) JudgedDecision {
 	switch {
+	case !f.BudgetLeft:
+		// A repair costs money: the budget's own transition decides first.
+		return d.end(OutcomeBudget, CodeBudget, words+" The budget is spent, so no repair can begin."+spaced(f.BudgetWords))
 	case f.RepairRoundsLeft > 0 && !f.SameFailureAgain:
 		return d.end(OutcomeFix, code, words)
 	case f.AttemptsLeft > 0:

@@ -42,7 +42,7 @@ func Plan(r Rules, f Facts) GateDecision {
 	return d
 }
 
-// LastInstructorMayNotApprove resolves the rule's default for one gate kind.
+// lastInstructorBarred resolves the rule's default for one gate kind.
 func (g GateRules) lastInstructorBarred(kind GateKind) bool {
 	if g.LastInstructorMayNotApprove != nil {
 		return *g.LastInstructorMayNotApprove
