@@ -1,0 +1,174 @@
+package run
+
+import "time"
+
+func (m *move) prCreated(p PRCreatedEvent) error {
+	return m.havePR(p.PR, p.Attest, Approval{Policy: p.Policy, AttestExpiresAt: p.AttestExpiresAt})
+}
+
+// havePR records the pull request and says what follows at once: the run never
+// waits in PR_CREATED.
+func (m *move) havePR(pr PullRequest, attest bool, a Approval) error {
+	if pr.URL == "" || pr.SHA == "" || pr.Branch == "" {
+		return evidence("the pull request's url, sha and branch")
+	}
+	m.r.PR = new(pr)
+	m.r.State = PRCreated
+	if attest {
+		m.follow = append(m.follow, AttestationRequiredEvent{Policy: a.Policy, ExpiresAt: a.AttestExpiresAt})
+		return nil
+	}
+	m.follow = append(m.follow, CompletionConditionMetEvent{})
+	return nil
+}
+
+func (m *move) baseMoved(p BaseMovedEvent) error {
+	if p.NewBase == "" || m.r.Patch == nil {
+		return evidence("the new base and the stored patch")
+	}
+	m.r.BaseMoves++
+	if m.r.BaseMoves > m.r.Limits.MaxBaseMoves {
+		return m.ask(GatePatch, p.Gate, m.r.Patch.Revision, "")
+	}
+	m.rebase(p.NewBase)
+	return nil
+}
+
+func (m *move) reconciliationRequired(p ReconciliationRequiredEvent) error {
+	if len(p.Operations) == 0 {
+		return evidence("the ambiguous operations")
+	}
+	if p.Lost {
+		m.endLease(LeaseExpired, "worker lost")
+	}
+	return m.ask(GateReconcile, p.Gate, 1, "")
+}
+
+func (m *move) budgetExceeded(p BudgetExceededEvent) error {
+	if p.Fail {
+		return m.fail(failure(CodeBudgetExceeded, p.Summary, ""))
+	}
+	return m.ask(GateBudget, p.Gate, 1, m.r.State)
+}
+
+func (m *move) attemptFailed(p AttemptFailedEvent, by Actor) error {
+	if m.r.Lease == nil {
+		return &StaleLeaseError{State: m.r.State}
+	}
+	as := LeaseReleased
+	if by.Kind == Scheduler {
+		as = LeaseRevoked
+	}
+	m.endLease(as, string(p.Code))
+	return m.lost(p.Code, p.Summary, p.Evidence, p.Spent, p.Jitter, p.RetryAfter)
+}
+
+func (m *move) workerLost(p WorkerLostEvent) error {
+	if !m.r.Holds(&p.Lease) {
+		return &StaleLeaseError{State: m.r.State, Token: p.Lease.Token}
+	}
+	m.endLease(LeaseExpired, string(CodeWorkerLost))
+	return m.lost(CodeWorkerLost, "", "", p.Spent, p.Jitter, 0)
+}
+
+// lost decides what a failed or vanished lease means: before the patch is stored
+// the attempt is over; afterwards the phase is delivered again.
+func (m *move) lost(c Code, summary, evidence string, spent bool, jitter float64, floor time.Duration) error {
+	l := m.r.Limits
+	if m.r.State.Phase() == PhaseExecute {
+		if spent || !m.r.AttemptsLeft() || Lookup(c).Retry != RetryAgain {
+			return m.fail(failure(c, summary, evidence))
+		}
+		m.do(EndAttempt{Attempt: m.r.Attempt, As: AttemptFailed, Code: c})
+		n := m.r.AttemptsUsed()
+		m.again()
+		m.enqueue(PhaseExecute, max(Backoff(l.Delays, n, l.Jitter, jitter), floor))
+		return nil
+	}
+	count := &m.r.VerifyRedeliveries
+	if m.r.State.Phase() == PhasePublish {
+		count = &m.r.PublishRedeliveries
+	}
+	*count++
+	if spent || *count > l.Redeliveries || Lookup(c).Retry != RetryAgain {
+		f := failure(c, summary, evidence)
+		if m.r.State.Phase() == PhasePublish {
+			f.Category = CatPRCreationFailed
+		}
+		return m.fail(f)
+	}
+	m.enqueue(m.r.State.Phase(), max(Backoff(l.Delays, *count, l.Jitter, jitter), floor))
+	return nil
+}
+
+func (m *move) leaseReleased(p LeaseReleasedEvent, by Actor) error {
+	if m.r.Lease == nil {
+		return &StaleLeaseError{State: m.r.State}
+	}
+	as := LeaseReleased
+	if by.Kind == Scheduler {
+		as = LeaseRevoked
+	}
+	m.endLease(as, p.Reason)
+	phase := m.r.State.Phase()
+	if phase == PhaseExecute {
+		m.do(EndAttempt{Attempt: m.r.Attempt, As: AttemptAborted})
+		m.r.Released++
+		m.again()
+	}
+	m.enqueue(phase, 0)
+	return nil
+}
+
+func (m *move) timeout(p TimeoutEvent) error {
+	if m.r.Lease != nil {
+		return &LeaseHeldError{State: m.r.State, Kind: KindTimeout}
+	}
+	if p.Code == "" {
+		return evidence("which clock ran out")
+	}
+	m.r.State = Expired
+	m.r.Reason = p.Code
+	return nil
+}
+
+func (m *move) runTimeout(p RunTimeoutEvent) error {
+	if p.Fail {
+		return m.fail(failure(CodeRunTimeout, "", ""))
+	}
+	m.r.State = Expired
+	m.r.Reason = CodeRunTimeout
+	return nil
+}
+
+// cancelRequested follows the order of the cancel rules: a pull request that
+// exists is not undone, a second request changes nothing, a worker is told and
+// given time, and what nobody works on ends at once.
+func (m *move) cancelRequested(p CancelRequestedEvent, by Actor) error {
+	switch {
+	case m.r.State == PRCreated:
+		return &GuardError{Guard: "pull_request", Sentence: "The pull request exists already; it can be closed instead."}
+	case m.r.State == Cancelling:
+		return nil
+	}
+	m.r.Cancel = &Cancel{By: by, Reason: p.Reason, At: m.at}
+	if m.r.Lease != nil {
+		m.r.State = Cancelling
+		return nil
+	}
+	m.r.State = Cancelled
+	return nil
+}
+
+func (m *move) cancelConfirmed(p CancelConfirmedEvent, by Actor) error {
+	as, why := LeaseReleased, "cancelled"
+	if p.Forced || by.Kind == Scheduler {
+		as, why = LeaseRevoked, "cancel grace over"
+	}
+	m.endLease(as, why)
+	if m.r.Cancel != nil {
+		m.r.Cancel.Forced = p.Forced
+	}
+	m.r.State = Cancelled
+	return nil
+}

@@ -1,0 +1,127 @@
+package run
+
+import "slices"
+
+// Transition is one row of the run's table: from any state of From, Event leads
+// to one of To when one of By decides it.
+type Transition struct {
+	From  []State
+	Event Kind
+	// To lists the possible targets. Unchanged stands for "the state it was in".
+	To    []State
+	By    []ActorKind
+	Notes string
+}
+
+// Unchanged marks a target that equals the source.
+const Unchanged State = "(unchanged)"
+
+// NoState is the source of run_created.
+const NoState State = ""
+
+// Transitions is the run's normative table: Reduce consults it, the exhaustive
+// test walks it and the docs print it. Every pair that is not here is refused.
+func Transitions() []Transition {
+	evp := slices.Concat(executeStates, verifyStates, publishStates)
+	reclaim := []State{ContextBuilding, Planning, Executing, PatchReady, Verifying, Judging, PRCreating}
+	working := slices.Concat([]State{Preparing, ContextBuilding, Planning, Executing}, verifyStates, publishStates)
+	budget := []State{ContextBuilding, Planning, Executing, Verifying, Judging}
+	notCancelling := slices.DeleteFunc(ActiveStates(), func(s State) bool { return s == Cancelling })
+	vp := slices.Concat(verifyStates, publishStates)
+	return []Transition{
+		{[]State{NoState}, KindCreated, []State{Created}, []ActorKind{ControlPlane}, "the task is READY"},
+		{[]State{Created}, KindDeferred, []State{Unchanged}, []ActorKind{Scheduler}, "reason and retry_after; after max_defer a timeout follows"},
+		{[]State{Created}, KindEnqueued, []State{Queued}, []ActorKind{Scheduler}, "admission ADMIT; limits and policy version are snapshotted"},
+		{slices.Concat([]State{Created, Queued}, evp), KindPolicyDenied, []State{Failed}, []ActorKind{Policy}, "at admission, at a claim or before an external effect"},
+		{[]State{Queued}, KindLeaseAcquired, []State{Leased}, []ActorKind{Worker}, "a new attempt begins"},
+		{reclaim, KindLeaseAcquired, []State{Unchanged}, []ActorKind{Worker}, "only without a lease; the same attempt goes on"},
+		{[]State{Leased}, KindWorkerStarted, []State{Preparing}, []ActorKind{Worker}, ""},
+		{[]State{Preparing}, KindSandboxReady, []State{ContextBuilding}, []ActorKind{Worker}, ""},
+		{[]State{ContextBuilding}, KindContextReady, []State{Planning}, []ActorKind{Worker}, "repository map, instruction files and first context are stored"},
+		{[]State{Planning}, KindPlanCreated, []State{Executing}, []ActorKind{AgentRuntime}, "plan stored; no gate asked, or its digest was approved before"},
+		{[]State{Planning}, KindPlanApprovalRequired, []State{WaitingForApproval}, []ActorKind{Policy}, "gate plan"},
+		{[]State{Executing}, KindPatchCreated, []State{PatchReady}, []ActorKind{AgentRuntime}, "patch stored, not empty, parsed and scanned by the server"},
+		{[]State{Executing}, KindReportCreated, []State{Judging}, []ActorKind{AgentRuntime}, "only mode analysis_report_created, without a diff"},
+		{[]State{Executing}, KindNoChangeReported, []State{Judging}, []ActorKind{AgentRuntime}, "without a diff"},
+		{[]State{PatchReady}, KindVerificationStarted, []State{Verifying}, []ActorKind{Verifier}, "the command set was fixed before"},
+		{[]State{Verifying}, KindVerificationPassed, []State{Judging}, []ActorKind{Verifier}, "report for exactly this patch digest; the lease is kept"},
+		{[]State{Verifying}, KindVerificationFailed, []State{Executing}, []ActorKind{Verifier, ControlPlane}, "repair rounds left; structured feedback"},
+		{[]State{Judging}, KindJudgeRequiresFix, []State{Executing}, []ActorKind{Judge, ControlPlane}, "repair rounds left"},
+		{[]State{Verifying, Judging}, KindAttemptExhausted, []State{Queued}, []ActorKind{ControlPlane}, "rounds spent or the same failure again, attempts left; clean checkout, feedback carried"},
+		{[]State{Judging}, KindHumanApprovalRequired, []State{WaitingForApproval}, []ActorKind{Policy}, "gate patch, or report for what has no patch"},
+		{[]State{Judging}, KindApprovalCarried, []State{PRCreating}, []ActorKind{Policy}, "after base_moved with an unchanged patch id"},
+		{[]State{Judging}, KindAutoPRAllowed, []State{PRCreating}, []ActorKind{Policy}, "every guard passed; risk neither HIGH nor CRITICAL"},
+		{[]State{Judging}, KindCompletionConditionMet, []State{Succeeded}, []ActorKind{ControlPlane}, "judge passed; nothing to publish, no gate, no attestation"},
+		{[]State{Judging, PRCreated}, KindAttestationRequired, []State{AwaitingVerification}, []ActorKind{Policy}, "in JUDGING only for what has no pull request"},
+		{[]State{WaitingForApproval}, KindApproved, approvedTargets(), []ActorKind{Human}, "by gate: plan EXECUTING, patch PR_CREATING or the end, budget the stored state, reconcile PR_CREATING or PR_CREATED"},
+		{[]State{WaitingForApproval}, KindChangesRequested, []State{Planning, Executing}, []ActorKind{Human}, "instruction required; refused for budget and reconcile"},
+		{[]State{WaitingForApproval}, KindRejected, []State{Failed}, []ActorKind{Human}, "category by gate"},
+		{[]State{WaitingForApproval}, KindApprovalExpired, []State{Unchanged, Cancelled, Failed}, []ActorKind{Scheduler}, "by approval.on_expiry; after max_park CANCELLED"},
+		{[]State{WaitingForApproval}, KindApprovalReopened, []State{Unchanged, Planning, PatchReady}, []ActorKind{Human}, "only an expired gate; a moved base plans or verifies again"},
+		{[]State{WaitingForApproval}, KindGateBypassed, approvedTargets(), []ActorKind{Human}, "break-glass"},
+		{[]State{Executing, PRCreating}, KindApprovalWithdrawn, []State{WaitingForApproval}, []ActorKind{Human}, "only while nobody claimed the item since the gate"},
+		{[]State{PRCreating}, KindPRCreated, []State{PRCreated}, []ActorKind{GitIntegration}, "url, sha and branch read back from the forge"},
+		{[]State{PRCreating}, KindBaseMoved, []State{PatchReady, WaitingForApproval}, []ActorKind{GitIntegration}, "overlapping files; past the limit a person decides"},
+		{[]State{PRCreating}, KindBranchTouched, []State{Failed}, []ActorKind{GitIntegration}, "a person committed to the branch: hands off"},
+		{[]State{PRCreating}, KindReconciliationRequired, []State{WaitingForApproval}, []ActorKind{GitIntegration, Scheduler}, "an effect is ambiguous and cannot be looked up"},
+		{[]State{PRCreated}, KindCompletionConditionMet, []State{Succeeded}, []ActorKind{ControlPlane}, "in the transaction of pr_created"},
+		{[]State{AwaitingVerification}, KindAttestationAccepted, []State{Succeeded}, []ActorKind{Attestor}, "only this is shown as VERIFIED"},
+		{[]State{AwaitingVerification}, KindAttestationRefused, []State{Failed}, []ActorKind{Attestor}, ""},
+		{[]State{AwaitingVerification}, KindAttestationExpired, []State{Unchanged, Failed, Expired}, []ActorKind{Scheduler}, "by attestation.on_expiry; after max_park EXPIRED"},
+		{executeStates, KindAttemptFailed, []State{Queued, Failed}, []ActorKind{Worker, Scheduler}, "backoff; FAILED when attempts are spent"},
+		{executeStates, KindWorkerLost, []State{Queued, Failed}, []ActorKind{Worker, Scheduler}, "as attempt_failed"},
+		{executeStates, KindLeaseReleased, []State{Queued}, []ActorKind{Worker, Scheduler}, "at once; counted nowhere"},
+		{vp, KindAttemptFailed, []State{Unchanged, Failed}, []ActorKind{Worker, Scheduler}, "the item comes back; FAILED when redeliveries are spent"},
+		{vp, KindWorkerLost, []State{Unchanged, Failed}, []ActorKind{Worker, Scheduler}, "as attempt_failed"},
+		{vp, KindLeaseReleased, []State{Unchanged}, []ActorKind{Worker, Scheduler}, "the item comes back at once"},
+		{slices.Concat([]State{Leased}, working), KindNonRetryableFailure, []State{Failed}, failureActors(), "category, reason code, summary, evidence"},
+		{budget, KindBudgetExceeded, []State{WaitingForApproval, Failed}, []ActorKind{ControlPlane}, "by budget.on_exceeded"},
+		{slices.Concat([]State{Created, Queued}, evp), KindTimeout, []State{Expired}, []ActorKind{Scheduler}, "max_defer or the queue time-out; only without a lease"},
+		{notCancelling, KindRunTimeout, []State{Expired, Failed}, []ActorKind{Scheduler}, "active time, not waiting time"},
+		{ActiveStates(), KindCancelRequested, []State{Cancelling, Cancelled, Unchanged}, []ActorKind{Human, Policy, ControlPlane}, "with a lease CANCELLING, else CANCELLED; PR_CREATED refuses"},
+		{[]State{Cancelling}, KindCancelConfirmed, []State{Cancelled}, []ActorKind{Worker, Scheduler}, "the only way out of CANCELLING"},
+	}
+}
+
+func approvedTargets() []State {
+	return []State{Executing, PRCreating, PRCreated, AwaitingVerification, Succeeded,
+		ContextBuilding, Planning, Verifying, Judging}
+}
+
+func failureActors() []ActorKind {
+	return []ActorKind{Worker, AgentRuntime, Verifier, Judge, GitIntegration, ControlPlane, Scheduler}
+}
+
+// Kinds lists every event kind once, in table order.
+func Kinds() []Kind {
+	var ks []Kind
+	for _, t := range Transitions() {
+		if !slices.Contains(ks, t.Event) {
+			ks = append(ks, t.Event)
+		}
+	}
+	return ks
+}
+
+// handover lists the events that end the lease as RELEASED, reason "handover".
+func handover(k Kind) bool {
+	switch k {
+	case KindPlanApprovalRequired, KindPatchCreated, KindReportCreated, KindNoChangeReported,
+		KindVerificationFailed, KindJudgeRequiresFix, KindAttemptExhausted, KindHumanApprovalRequired,
+		KindAutoPRAllowed, KindApprovalCarried, KindAttestationRequired, KindBudgetExceeded,
+		KindReconciliationRequired, KindBaseMoved, KindPRCreated, KindCompletionConditionMet:
+		return true
+	}
+	return false
+}
+
+// outsideLease lists the events that others may post while a lease is active.
+func outsideLease(k Kind, by ActorKind) bool {
+	switch k {
+	case KindCancelRequested, KindWorkerLost, KindRunTimeout, KindBudgetExceeded, KindPolicyDenied:
+		return true
+	case KindAttemptFailed, KindLeaseReleased, KindReconciliationRequired, KindCancelConfirmed:
+		return by == Scheduler
+	}
+	return false
+}
