@@ -9,6 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// MakeLayout makes the folders of a workspace that a payload expects: home and
+// input. The checkout in repo is the caller's. Call Own afterwards.
+func MakeLayout(workspace string) error {
+	for _, dir := range []string{workspace, filepath.Join(workspace, "home"), filepath.Join(workspace, "input")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("lay out workspace: %w", err)
+		}
+	}
+	return nil
+}
+
 // Own walks by directory descriptors and never by path, so that a payload
 // which swaps a directory for a link while we walk gains nothing.
 func (h *host) Own(dir string, slot int) error {

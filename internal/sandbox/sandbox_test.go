@@ -2,9 +2,9 @@ package sandbox_test
 
 import (
 	"bytes"
-	"testing"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	"signalbox/internal/sandbox"
@@ -15,13 +15,19 @@ func TestHello(t *testing.T) {
 	for _, tier := range []sandbox.Tier{sandbox.TierBwrap, sandbox.TierProcess} {
 		t.Run(string(tier), func(t *testing.T) {
 			sb, err := sandbox.New(sandbox.Options{Tier: tier})
-			if err != nil { t.Fatal(err) }
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer sb.Close()
 			ws, _ := os.MkdirTemp("", "ws-")
 			os.MkdirAll(filepath.Join(ws, "repo"), 0o700)
-			if err := sb.Own(ws, 3); err != nil { t.Fatal(err) }
+			if err := sb.Own(ws, 3); err != nil {
+				t.Fatal(err)
+			}
 			box, err := sb.Open(t.Context(), sandbox.Spec{Slot: 3, Workspace: ws})
-			if err != nil { t.Fatal(err) }
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer box.Close()
 			var out, rep bytes.Buffer
 			start := time.Now()
