@@ -50,7 +50,7 @@ func (r *Repo) Convenience(ctx context.Context, commit, dir string) error {
 		return err
 	}
 	source := Remote{scheme: "file", url: "file://" + r.dir, path: r.dir}
-	args := []string{"fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"}
+	args := []string{"fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--update-head-ok"}
 	args = append(args, source.serve(r.g, "upload-pack")...)
 	args = append(args, "--", source.url, commit+":refs/heads/signalbox")
 	if _, err := r.g.run(ctx, call{op: "fetch", gitDir: own, args: args, remote: &source}); err != nil {

@@ -83,7 +83,7 @@ func rules() []rule {
 		{CodeBranchTouched, []string{"stale info", "fetch first", "cannot lock ref", "reference already exists"}},
 		{CodePushRejected, []string{"hook declined", "protected branch", "[remote rejected]", "non-fast-forward", "[rejected]"}},
 		{CodeRepoNotFound, []string{
-			"repository not found", "does not appear to be a git repository", "the requested url returned error: 404",
+			"repository not found", "' not found", "does not appear to be a git repository", "the requested url returned error: 404",
 			"the requested url returned error: 410", "/info/refs not found", "does not exist", "not a git repository",
 		}},
 		{CodeRefNotFound, []string{

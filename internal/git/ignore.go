@@ -26,6 +26,7 @@ type ignorer struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	stop   context.CancelFunc
+	errs   *tail
 }
 
 // maxIgnoreBytes is far above any real .gitignore.
@@ -42,7 +43,7 @@ func (i *ignorer) start() error {
 	// An index that does not exist: no path counts as tracked, none as a submodule.
 	env := []string{"GIT_WORK_TREE=" + shadow, "GIT_INDEX_FILE=" + filepath.Join(i.repo.g.home, "home", "no-index")}
 	i.cmd = i.repo.g.command(ctx, call{
-		op: "check-ignore", gitDir: i.repo.g.empty, dir: shadow, env: env,
+		op: "check-ignore", gitDir: i.repo.g.empty, dir: shadow, env: env, magic: true,
 		args: []string{"check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching"},
 	})
 	if i.in, err = i.cmd.StdinPipe(); err != nil {
@@ -53,6 +54,8 @@ func (i *ignorer) start() error {
 		return fmt.Errorf("check-ignore: %w", err)
 	}
 	i.out = bufio.NewReader(stdout)
+	i.errs = &tail{limit: 4 << 10}
+	i.cmd.Stderr = i.errs
 	if err := i.cmd.Start(); err != nil {
 		return fmt.Errorf("check-ignore: %w", err)
 	}
@@ -121,7 +124,9 @@ func (i *ignorer) match(name string, isDir bool) (bool, error) {
 			return false, err
 		}
 	}
-	if _, err := io.WriteString(i.in, name+"\x00"); err != nil {
+	// The prefix keeps a name that begins with a colon from being read as more than a name.
+	asked := "./" + name
+	if _, err := io.WriteString(i.in, asked+"\x00"); err != nil {
 		return false, i.failed(err)
 	}
 	var fields [4]string
@@ -132,7 +137,7 @@ func (i *ignorer) match(name string, isDir bool) (bool, error) {
 		}
 		fields[n] = strings.TrimSuffix(s, "\x00")
 	}
-	if fields[3] != name {
+	if fields[3] != asked {
 		return false, refuse(CodeFailed, "check-ignore", "the answer is about another path")
 	}
 	pattern := fields[2]
@@ -143,5 +148,7 @@ func (i *ignorer) failed(err error) error {
 	if ctxErr := stopped(i.ctx); ctxErr != nil {
 		return ctxErr
 	}
-	return &Error{Code: CodeFailed, Op: "check-ignore", Err: err}
+	_ = i.in.Close()
+	_ = i.cmd.Wait() // so that its last words are here
+	return &Error{Code: CodeFailed, Op: "check-ignore", Detail: clean(i.errs.String()), Err: err}
 }

@@ -22,6 +22,7 @@ type call struct {
 	dir    string // working directory; "" is Home
 	max    int64  // bytes of standard output kept; 0 means 64 MiB
 	remote *Remote
+	magic  bool // the command refuses --literal-pathspecs; its caller makes paths harmless
 	// okCodes are exit codes that are answers, not failures.
 	okCodes []int
 	exit    *int
@@ -54,8 +55,8 @@ func hardening() []string {
 	} {
 		opts = append(opts, "fetch.fsck."+id+"=ignore", "receive.fsck."+id+"=ignore")
 	}
-	args := make([]string, 0, 2*len(opts)+4)
-	args = append(args, "--no-pager", "--literal-pathspecs")
+	args := make([]string, 0, 2*len(opts)+8)
+	args = append(args, "--no-pager")
 	for _, o := range opts {
 		args = append(args, "-c", o)
 	}
@@ -86,6 +87,9 @@ func (g *Git) environment(c call) []string {
 
 func (g *Git) command(ctx context.Context, c call) *exec.Cmd {
 	args := hardening()
+	if !c.magic {
+		args = append(args, "--literal-pathspecs")
+	}
 	if c.gitDir != "" {
 		args = append(args, "--git-dir="+c.gitDir)
 	}

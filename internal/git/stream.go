@@ -1,8 +1,8 @@
 package git
 
 import (
-	"errors"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
