@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/api"
@@ -60,6 +61,31 @@ func TestEverythingIsDescribed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An unquoted comma inside a flow mapping cuts a sentence and leaves a member without a value.
+func TestNoSentenceIsCut(t *testing.T) {
+	t.Parallel()
+	var whole any
+	if err := yaml.Unmarshal(api.OpenAPI, &whole); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case nil:
+			t.Errorf("%s has no value", path)
+		case map[string]any:
+			for k, member := range v {
+				walk(path+"/"+k, member)
+			}
+		case []any:
+			for _, item := range v {
+				walk(path, item)
+			}
+		}
+	}
+	walk("", whole)
 }
 
 // R-TRN-1: clients post commands; no request of the contract takes a state of a run, task or gate.
