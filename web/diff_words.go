@@ -1,0 +1,78 @@
+package web
+
+import "fmt"
+
+func hiddenTotal(d DiffView) int {
+	n := 0
+	for _, f := range d.Files {
+		n += f.Hidden
+	}
+	return n
+}
+
+func fileWord(status string) string {
+	switch status {
+	case "mode":
+		return "mode changed"
+	case "":
+		return "modified"
+	default:
+		return status
+	}
+}
+
+func fileLetter(status string) string {
+	switch status {
+	case "added":
+		return "A"
+	case "deleted":
+		return "D"
+	case "renamed":
+		return "R"
+	case "copied":
+		return "C"
+	default:
+		return "M"
+	}
+}
+
+func lineClass(op byte) string {
+	switch op {
+	case '+':
+		return "dadd"
+	case '-':
+		return "ddel"
+	default:
+		return "dctx"
+	}
+}
+
+// lineAnchor is the permalink of a line: the new side where it exists, else the old one.
+func lineAnchor(file int, l DiffLine) string {
+	if l.New > 0 {
+		return fmt.Sprintf("file-%d-R%d", file, l.New)
+	}
+	return fmt.Sprintf("file-%d-L%d", file, l.Old)
+}
+
+func opSign(op byte) string {
+	switch op {
+	case '+':
+		return "+"
+	case '-':
+		return "−"
+	default:
+		return ""
+	}
+}
+
+func opWord(op byte) string {
+	switch op {
+	case '+':
+		return " added"
+	case '-':
+		return " removed"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,180 @@
+package web
+
+import "time"
+
+// GatePageData is the page of one gate.
+type GatePageData struct {
+	Shell
+	Panel    GatePanelData
+	Plan     *PlanView // plan gates, and patch gates that had a plan
+	Diff     *DiffView // patch gates
+	Report   string    // report gates: plain text
+	Evidence Evidence
+	History  []DecisionView // all revisions, newest first
+	Live     bool
+}
+
+// GatePanelData is the decision panel: it alone is rendered again for 409, 422, 403, 401 and 410.
+type GatePanelData struct {
+	GateID         string
+	Kind           string // plan, patch, report, budget, reconcile
+	State          string // preparing, open, satisfied, …
+	Revision       int
+	Digest         string
+	IdempotencyKey string
+	PolicyVersion  string
+
+	RunID      string
+	RunState   string
+	TaskID     string
+	Title      string // one line of the goal
+	Repository string
+	Base       string
+	BaseCommit string
+	Mode       string
+	Requester  string
+	OpenedAt   time.Time
+	ExpiresAt  time.Time
+	Now        time.Time
+
+	Effects     []string // what happens on approve; empty uses ApproveEffects
+	Risk        string
+	RiskReasons []string
+	WhyStopped  string // why a person is asked
+
+	Files, Added, Removed int
+
+	MayDecide   bool
+	WhyNot      string // separation of duties, missing role, …; shown instead of the form
+	WhoCan      string // "approvers of acme/api (2)"
+	MayReopen   bool   // expired
+	MayWithdraw bool   // satisfied and unclaimed
+
+	Quorum    []QuorumRow
+	Decisions []DecisionView // of this revision
+
+	Outcome   *Outcome // result of the post this panel answers; nil on a plain page
+	Text      string   // the person's text, kept
+	AdoptURL  string
+	Budget    *BudgetView // budget gates
+	Ambiguous []string    // reconcile gates: each external effect in words
+	Pull      *PullRef    // after approval
+}
+
+// Outcome is the answer to a post, shown at the top of the panel with focus.
+type Outcome struct {
+	Kind  OutcomeKind
+	Title string // overrides the kind's own title
+	Text  string
+	Links []Link
+}
+
+// OutcomeKind says which answer it is.
+type OutcomeKind string
+
+// The outcomes of a posted decision.
+const (
+	OutcomeRecorded  OutcomeKind = "recorded"  // 200
+	OutcomeExtra     OutcomeKind = "extra"     // 200, recorded but not needed
+	OutcomeStale     OutcomeKind = "stale"     // 409, the digest moved
+	OutcomeDecided   OutcomeKind = "decided"   // 409, somebody decided first
+	OutcomeInvalid   OutcomeKind = "invalid"   // 422
+	OutcomeForbidden OutcomeKind = "forbidden" // 403
+	OutcomeSession   OutcomeKind = "session"   // 401
+	OutcomeGone      OutcomeKind = "gone"      // 410
+	OutcomeFailed    OutcomeKind = "failed"    // 500, 503
+)
+
+// QuorumRow is one requirement.
+type QuorumRow struct {
+	Requirement string
+	Have, Need  int
+	Who         string
+}
+
+// DecisionView is one recorded decision.
+type DecisionView struct {
+	Who      string
+	Verdict  string // approve, request_changes, reject, withdraw, bypass
+	Text     string
+	At       time.Time
+	Revision int
+	Digest   string
+	Channel  string // browser, command line
+	Outdated bool
+	Carried  bool // carried over from an equal patch on another base
+	Extra    bool // not needed
+}
+
+// PlanView is a stored plan.
+type PlanView struct {
+	Revision    int
+	Digest      string
+	Summary     string
+	Steps       []PlanStep
+	Assumptions []string
+	OutOfScope  []string
+	Raw         string // the exact bytes as text, when there are no steps
+}
+
+// PlanStep is one step of a plan.
+type PlanStep struct {
+	Title    string
+	Text     string
+	Files    []string
+	Commands []string
+	Effects  []string // network, migration, …
+}
+
+// Evidence is what an approver can rely on.
+type Evidence struct {
+	Commands      []CommandResult
+	Verdict       string // PASS, FAIL, …
+	Confidence    string
+	JudgeReasons  []string
+	Guards        []GuardView
+	Isolation     string
+	IsolationNote string
+	SameWorker    bool
+	ReportDigest  string
+	Verifier      string // worker that verified
+	NoneYet       string // why there is none, e.g. for a plan
+}
+
+// CommandResult is one verification command.
+type CommandResult struct {
+	Command  string
+	Passed   bool
+	ExitCode int
+	Duration time.Duration
+	Baseline string // "also fails without the patch", …
+	Tests    string // "41 passed, 2 skipped"
+	LogURL   string
+	LogTail  string
+}
+
+// GuardView is one policy guard in words.
+type GuardView struct {
+	Words  string
+	Met    bool
+	Detail string
+}
+
+// BudgetView is the record of a budget gate.
+type BudgetView struct {
+	What   string // "cost", "active time", "tokens"
+	Spent  string
+	Limit  string
+	Raised string // limit after approval
+}
+
+// GateNoticeData tells a reader of a gate page that the gate moved, without touching the form.
+type GateNoticeData struct {
+	GateID   string
+	Revision int // newest
+	Shown    int // the one on the page
+	State    string
+	By       string
+	At       time.Time
+	Now      time.Time
+}

@@ -1,0 +1,262 @@
+package web
+
+import (
+	"fmt"
+
+	"signalbox/web/ui"
+)
+
+func gateTitle(d GatePanelData) string { return panelTitle(d) + " · " + d.Title }
+
+func gateStream(d GatePageData) string {
+	if !d.Live {
+		return ""
+	}
+	return GateStreamURL(d.Panel.GateID)
+}
+
+func gateHeading(d GatePanelData) string {
+	switch d.Kind {
+	case "plan":
+		return "Approve the plan?"
+	case "patch":
+		return "Approve the patch?"
+	case "report":
+		return "Accept the report?"
+	case "budget":
+		return "Raise the limit?"
+	case "reconcile":
+		return "What reached the forge?"
+	default:
+		return "Decide"
+	}
+}
+
+func panelTitle(d GatePanelData) string {
+	switch d.State {
+	case "preparing":
+		return "Not ready to decide"
+	case "open":
+		if d.MayDecide {
+			return "Your decision"
+		}
+		return "Waiting for others"
+	default:
+		return ui.GateStatus(d.State).Word
+	}
+}
+
+func panelAge(d GatePanelData) string {
+	s := ""
+	if !d.OpenedAt.IsZero() {
+		s = "asked " + ui.Ago(d.OpenedAt, d.Now)
+	}
+	if d.Revision > 0 {
+		s += fmt.Sprintf(", revision %d", d.Revision)
+	}
+	if d.State == "open" && !d.ExpiresAt.IsZero() {
+		s += ", expires " + ui.Ago(d.ExpiresAt, d.Now)
+	}
+	return s
+}
+
+func decidable(d GatePanelData) bool { return d.State == "open" && d.MayDecide }
+
+// effects says what an approval sets in motion. The handler may know more (cost, duration) and give its own list.
+func effects(d GatePanelData) []string {
+	if len(d.Effects) > 0 {
+		return d.Effects
+	}
+	return ApproveEffects(d.Kind, d.Mode)
+}
+
+// ApproveEffects is what approving does, by gate kind and completion mode.
+func ApproveEffects(kind, mode string) []string {
+	switch kind {
+	case "plan":
+		return []string{
+			"The agent starts to change code, inside a sandbox.",
+			"Nothing is pushed. The result is verified, and where policy asks for it a second gate follows.",
+		}
+	case "patch":
+		if mode == "patch_ready_for_review" {
+			return []string{"The patch is marked approved and can be downloaded. Nothing is pushed."}
+		}
+		return []string{
+			"Exactly this patch is committed to a new branch and pushed.",
+			"One pull request is opened. Nothing is merged by this.",
+		}
+	case "report":
+		return []string{"The report is accepted and the run ends. No code changes."}
+	case "budget":
+		return []string{"The limit is raised and the run goes on where it stopped."}
+	case "reconcile":
+		return []string{
+			"“Try again” lets a worker push and open the pull request once more.",
+			"“Take it over” makes the server read that pull request and finish the run with it.",
+		}
+	default:
+		return nil
+	}
+}
+
+func approveLabel(d GatePanelData) string {
+	switch d.Kind {
+	case "plan":
+		return "Approve and start the agent"
+	case "patch":
+		if d.Mode == "patch_ready_for_review" {
+			return "Approve the patch"
+		}
+		return "Approve and open pull request"
+	case "report":
+		return "Accept the report"
+	case "budget":
+		return "Raise the limit and go on"
+	case "reconcile":
+		return "Go on like this"
+	default:
+		return "Approve"
+	}
+}
+
+// sendsBack: budget and reconcile gates refuse a change request.
+func sendsBack(kind string) bool { return kind == "plan" || kind == "patch" || kind == "report" }
+
+func textLabel(kind string) string {
+	if sendsBack(kind) {
+		return "Instruction, reason or note"
+	}
+	return "Reason or note"
+}
+
+func textHint(kind string) string {
+	if sendsBack(kind) {
+		return "Needed to request changes (the agent gets exactly this text) and to reject. With an approval it is kept as a note."
+	}
+	return "Needed to reject. With an approval it is kept as a note."
+}
+
+func rejectConfirm(kind string) string {
+	return "Reject and end this run? The " + gateNoun(kind) + " is kept for download, but no further work happens on it."
+}
+
+func closedSentence(d GatePanelData) string {
+	switch d.State {
+	case "preparing":
+		return fmt.Sprintf("The agent is preparing revision %d. Decisions open when it is ready.", max(d.Revision, 1))
+	case "satisfied":
+		if d.RunState == "PR_CREATING" {
+			return "Approved. The pull request is being opened."
+		}
+		return "Approved. Nothing more is needed here."
+	case "changes_requested":
+		return "Changes were requested; the agent works on the next revision. A new revision asks again."
+	case "rejected":
+		return "Rejected. The run has ended; what it made is kept."
+	case "superseded":
+		return "A newer revision took the place of this one."
+	case "expired":
+		return "Nobody decided in time. Nothing was approved; plan and patch are kept."
+	case "cancelled":
+		return "The run was cancelled. There is nothing to decide."
+	case "bypassed":
+		return "This gate was bypassed in an emergency. A review of that is due."
+	default:
+		return "There is nothing to decide here."
+	}
+}
+
+func outcomeTitle(o Outcome) string {
+	if o.Title != "" {
+		return o.Title
+	}
+	switch o.Kind {
+	case OutcomeRecorded:
+		return "Your decision is recorded."
+	case OutcomeExtra:
+		return "Recorded; it was not needed."
+	case OutcomeStale:
+		return "Nothing was approved. It changed while you were reading."
+	case OutcomeDecided:
+		return "Nothing was approved. Somebody decided first."
+	case OutcomeInvalid:
+		return "Nothing was sent."
+	case OutcomeForbidden:
+		return "Nothing was approved. You may not decide this."
+	case OutcomeSession:
+		return "Nothing was approved. Your session ended."
+	case OutcomeGone:
+		return "Nothing was approved. This request is over."
+	default:
+		return "It is not certain that your decision was recorded."
+	}
+}
+
+func outcomeTone(k OutcomeKind) ui.Tone {
+	switch k {
+	case OutcomeRecorded, OutcomeExtra:
+		return ui.ToneDone
+	case OutcomeStale, OutcomeDecided, OutcomeInvalid:
+		return ui.ToneWaiting
+	case OutcomeGone, OutcomeSession:
+		return ui.ToneExpired
+	case OutcomeForbidden:
+		return ui.ToneDenied
+	default:
+		return ui.ToneFailed
+	}
+}
+
+func outcomeRole(k OutcomeKind) string {
+	if k == OutcomeRecorded || k == OutcomeExtra {
+		return "status"
+	}
+	return "alert"
+}
+
+func keepsText(k OutcomeKind) bool { return k != OutcomeRecorded && k != OutcomeExtra }
+
+func noticeSentence(d GateNoticeData) string {
+	by := orSomebody(d.By)
+	switch {
+	case d.Revision > d.Shown && d.Shown > 0:
+		return fmt.Sprintf("Revision %d is ready; you are reading revision %d.", d.Revision, d.Shown)
+	case d.State == "satisfied":
+		return title(by) + " approved this " + ui.Ago(d.At, d.Now) + "."
+	case d.State == "changes_requested":
+		return title(by) + " requested changes " + ui.Ago(d.At, d.Now) + "."
+	case d.State == "rejected":
+		return title(by) + " rejected this " + ui.Ago(d.At, d.Now) + "."
+	case d.State == "cancelled":
+		return "The run was cancelled; there is nothing to decide any more."
+	case d.State == "expired":
+		return "This request has expired; it can be asked again."
+	default:
+		return ""
+	}
+}
+
+func decisionStatus(v DecisionView) ui.Status {
+	switch v.Verdict {
+	case "approve":
+		s := ui.Of("Approved", ui.ToneDone)
+		if v.Carried {
+			s.Word = "Approval carried over"
+		}
+		if v.Outdated {
+			s = ui.Of("Approved, outdated", ui.ToneNeutral)
+		}
+		return s
+	case "request_changes":
+		return ui.Of("Requested changes", ui.ToneWaiting)
+	case "reject":
+		return ui.Of("Rejected", ui.ToneFailed)
+	case "withdraw":
+		return ui.Of("Withdrew the approval", ui.ToneCancelled)
+	case "bypass":
+		return ui.Of("Bypassed", ui.ToneDenied)
+	default:
+		return ui.Of(v.Verdict, ui.ToneNeutral)
+	}
+}

@@ -1,0 +1,151 @@
+package web
+
+import (
+	"net/url"
+	"strconv"
+)
+
+// Routes of the pages. Links and form actions come only from these functions.
+//
+//	GET  /                        redirects to /inbox
+//	GET  /inbox                   InboxPage
+//	GET  /login                   LoginPage          ?return_to=PATH
+//	GET  /login/{provider}        starts the OpenID Connect login ?return_to=PATH
+//	POST /logout
+//	POST /preferences             theme=system|light|dark, return_to=PATH
+//	GET  /tasks                   TasksPage          ?q= &state= &repository= &mine=1 &before= | &after=
+//	GET  /tasks/new               NewTaskPage        ?from=TASK
+//	POST /tasks                   repository, goal, title, mode, base_ref, scope, exclude, plan_gate=on, auto_pr=on, idempotency_key
+//	GET  /tasks/{id}              TaskPage
+//	POST /tasks/{id}/runs         idempotency_key    "Run again"
+//	POST /tasks/{id}/cancel       reason, idempotency_key
+//	GET  /runs                    RunsPage           ?q= &state= &repository= &before= | &after=
+//	GET  /runs/{id}               RunPage            ?from=SEQ (window that begins there) &level=
+//	GET  /runs/{id}/stream        server-sent events ?after=SEQ (RunLive fragments)
+//	GET  /runs/{id}/cancel        CancelPage
+//	POST /runs/{id}/cancel        reason, idempotency_key
+//	GET  /runs/{id}/steps/{step}  StepPage: one step's log
+//	GET  /runs/{id}/patch         the newest stored patch, as a download; ?revision=N
+//	GET  /artifacts/{id}          an artifact, always as a download
+//	GET  /gates/{id}              GatePage
+//	GET  /gates/{id}/stream       server-sent events (GateLive fragment)
+//	POST /gates/{id}/decisions    gate_id, revision, digest, idempotency_key, verdict=approve|request_changes|reject, text,
+//	                              resolution=retry|adopt and adopt_url (reconcile gates only)
+//	POST /gates/{id}/reopen       idempotency_key    "Ask again"
+//	POST /gates/{id}/withdraw     idempotency_key
+//	GET  /pulls/{id}              PullPage           pull request of the local forge
+//	POST /pulls/{id}/merge        head, idempotency_key
+//	GET  /repositories            RepositoriesPage
+//	POST /repositories            name, forge, remote, default_branch, verify (one command a line), idempotency_key
+//	GET  /workers                 WorkersPage
+//	GET  /tokens                  TokensPage
+//	POST /tokens                  name, scopes (repeated), days, idempotency_key
+//	POST /tokens/{id}/revoke      idempotency_key
+//	GET  /docs/api                APIReferencePage
+const (
+	HomeURL         = "/"
+	InboxURL        = "/inbox"
+	LoginURL        = "/login"
+	LogoutURL       = "/logout"
+	PreferencesURL  = "/preferences"
+	TasksURL        = "/tasks"
+	NewTaskURL      = "/tasks/new"
+	RunsURL         = "/runs"
+	RepositoriesURL = "/repositories"
+	WorkersURL      = "/workers"
+	TokensURL       = "/tokens"
+	APIReferenceURL = "/docs/api"
+)
+
+func sub(base, id string, rest ...string) string {
+	u := base + "/" + url.PathEscape(id)
+	for _, part := range rest {
+		u += "/" + url.PathEscape(part)
+	}
+	return u
+}
+
+// TaskURL is the page of a task.
+func TaskURL(id string) string { return sub("/tasks", id) }
+
+// TaskRunsURL takes the POST that starts another run of a task.
+func TaskRunsURL(id string) string { return sub("/tasks", id, "runs") }
+
+// TaskCancelURL takes the POST that cancels a task.
+func TaskCancelURL(id string) string { return sub("/tasks", id, "cancel") }
+
+// TaskFromURL is the new-task form filled from an earlier task.
+func TaskFromURL(id string) string { return NewTaskURL + "?from=" + url.QueryEscape(id) }
+
+// RunURL is the page of a run.
+func RunURL(id string) string { return sub("/runs", id) }
+
+// RunEventURL is the permalink of one event: the server renders the window around it and the browser marks it.
+func RunEventURL(id string, seq int64) string {
+	n := strconv.FormatInt(seq, 10)
+	return RunURL(id) + "?from=" + n + "#e" + n
+}
+
+// RunWindowURL is the run page with the timeline from an event on.
+func RunWindowURL(id string, from int64) string {
+	return RunURL(id) + "?from=" + strconv.FormatInt(from, 10) + "#timeline"
+}
+
+// RunStreamURL is the event stream of a run page that was rendered with events up to after.
+func RunStreamURL(id string, after int64) string {
+	return sub("/runs", id, "stream") + "?after=" + strconv.FormatInt(after, 10)
+}
+
+// RunCancelURL is the confirmation page, and takes its POST.
+func RunCancelURL(id string) string { return sub("/runs", id, "cancel") }
+
+// RunPatchURL downloads a run's stored patch.
+func RunPatchURL(id string) string { return sub("/runs", id, "patch") }
+
+// StepURL is the page of one step's log.
+func StepURL(run, step string) string { return sub("/runs", run, "steps", step) }
+
+// ArtifactURL downloads an artifact.
+func ArtifactURL(id string) string { return sub("/artifacts", id) }
+
+// GateURL is the page of a gate.
+func GateURL(id string) string { return sub("/gates", id) }
+
+// GateStreamURL is the event stream of a gate page.
+func GateStreamURL(id string) string { return sub("/gates", id, "stream") }
+
+// GateDecisionsURL takes the POST of a decision.
+func GateDecisionsURL(id string) string { return sub("/gates", id, "decisions") }
+
+// GateReopenURL takes the POST of "Ask again".
+func GateReopenURL(id string) string { return sub("/gates", id, "reopen") }
+
+// GateWithdrawURL takes the POST that withdraws an approval nobody has acted on.
+func GateWithdrawURL(id string) string { return sub("/gates", id, "withdraw") }
+
+// PullURL is the page of a local pull request.
+func PullURL(id string) string { return sub("/pulls", id) }
+
+// PullMergeURL takes the POST that merges a local pull request.
+func PullMergeURL(id string) string { return sub("/pulls", id, "merge") }
+
+// TokenRevokeURL takes the POST that revokes a token.
+func TokenRevokeURL(id string) string { return sub("/tokens", id, "revoke") }
+
+// LoginProviderURL starts the login with a provider and comes back to a path of this server.
+func LoginProviderURL(provider, returnTo string) string {
+	u := sub("/login", provider)
+	if returnTo != "" {
+		u += "?return_to=" + url.QueryEscape(returnTo)
+	}
+	return u
+}
+
+// ExternalURL returns an address only if it is plain http or https, else "": pages then show it as text, not as a link.
+func ExternalURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil {
+		return ""
+	}
+	return u.String()
+}

@@ -1,0 +1,90 @@
+package web
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"signalbox/web/ui"
+)
+
+// Shell is what every page shows around its content. The handler fills it once per request.
+type Shell struct {
+	Now          time.Time // the server's clock; all ages on the page are counted from it
+	User         *User     // nil: nobody is signed in, the navigation is not shown
+	MyTurn       int       // items waiting for this person, shown beside "My turn"
+	Path         string    // path and query of this page, for return_to of small forms
+	Theme        string    // "" or "system", "light", "dark"
+	DevMode      bool      // signalbox dev: a banner says that data and people are samples
+	Unsafe       string    // non-empty: a sentence about missing isolation, shown on every page
+	Flash        *Flash    // result of the action that led here
+	SessionsNote string    // optional sentence under the user menu, such as when the login ends
+}
+
+// User is who is signed in.
+type User struct {
+	Name  string
+	Email string
+	Roles []string
+}
+
+// Flash is the persistent trace of an action: shown as a box at the top, announced once.
+type Flash struct {
+	Tone  ui.Tone
+	Title string
+	Text  string // optional
+	Link  *Link  // optional way on
+}
+
+// Link is a labelled address of this server, or an external one (shown with its host).
+type Link struct {
+	Text string
+	Href string
+}
+
+// Option is one entry of a select.
+type Option struct {
+	Value    string
+	Label    string
+	Selected bool
+}
+
+// Pager holds the keyset links of a list; an empty link is not offered.
+type Pager struct {
+	Newer string // full path with query
+	Older string
+	Shown int
+	Total int // -1: not counted
+}
+
+func themeOf(s Shell) string {
+	switch s.Theme {
+	case "light", "dark":
+		return s.Theme
+	default:
+		return "system"
+	}
+}
+
+func themes() []Option {
+	return []Option{{Value: "system", Label: "System"}, {Value: "light", Label: "Light"}, {Value: "dark", Label: "Dark"}}
+}
+
+func loginURL(returnTo string) string {
+	if returnTo == "" {
+		return LoginURL
+	}
+	return LoginURL + "?return_to=" + url.QueryEscape(returnTo)
+}
+
+// sentenceList joins words as a sentence does: "a", "a and b", "a, b and c".
+func sentenceList(words []string) string {
+	switch len(words) {
+	case 0:
+		return ""
+	case 1:
+		return words[0]
+	default:
+		return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+	}
+}

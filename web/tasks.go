@@ -1,0 +1,108 @@
+package web
+
+import "time"
+
+// TasksPageData is the list of tasks.
+type TasksPageData struct {
+	Shell
+	Filter       TaskFilter
+	States       []Option
+	Repositories []Option
+	Rows         []TaskRow
+	Pager        Pager
+	AnyAtAll     bool // false: nothing was ever submitted, so the empty state offers the first task
+}
+
+// TaskFilter is what the GET form holds.
+type TaskFilter struct {
+	Query string
+	Mine  bool
+	Set   bool // any filter is active
+}
+
+// TaskRow is one task of the list.
+type TaskRow struct {
+	ID         string
+	Title      string
+	Repository string
+	State      string
+	Since      time.Time // in this state since
+	Requester  string
+	LastRunID  string
+	RunState   string
+	Runs       int
+	Created    time.Time
+}
+
+// NewTaskPageData is the form for a new task; after a refused post it comes back filled, with Errors by field name.
+type NewTaskPageData struct {
+	Shell
+	Repositories   []Option
+	Modes          []Option // completion modes
+	Title          string
+	Goal           string
+	BaseRef        string
+	Scope          string // path globs, one a line
+	Exclude        string
+	PlanGate       bool
+	AutoPR         bool
+	IdempotencyKey string
+	Errors         map[string]string // field → sentence; "" → the whole form
+	PolicyNotes    []string          // which gates policy asks for in any case, who may approve
+	StartedFrom    *Link
+}
+
+// TaskPageData is one task with its conversation of revisions.
+type TaskPageData struct {
+	Shell
+	Task           TaskView
+	Conversation   []TaskMessage // oldest first
+	Runs           []RunRow      // newest first
+	Pulls          []PullRef
+	MayRunAgain    bool
+	WhyNoRun       string // shown instead of the button when it is absent for a reason worth knowing
+	MayCancel      bool
+	IdempotencyKey string
+}
+
+// TaskView is the contract of a task.
+type TaskView struct {
+	ID         string
+	Title      string
+	Goal       string
+	State      string
+	Since      time.Time
+	Reason     string // why it is in this state, in words
+	Repository string
+	BaseRef    string
+	Mode       string
+	Scope      []string
+	Exclude    []string
+	PlanGate   bool
+	AutoPR     bool
+	Requester  string
+	Created    time.Time
+	RunsUsed   int
+	MaxRuns    int
+	ParentID   string
+}
+
+// TaskMessage is one entry of the conversation: what a person asked, what came back.
+type TaskMessage struct {
+	At    time.Time
+	Who   string
+	Actor string // human, agent, policy, verifier, judge, control plane
+	What  string // "asked", "sent plan revision 1", "requested changes", …
+	Text  string // instruction or summary; may be empty
+	Link  *Link  // gate, patch or event
+}
+
+// PullRef names a pull request.
+type PullRef struct {
+	Number int
+	Title  string
+	State  string
+	Href   string // page of ours or address at the forge
+	Branch string
+	Commit string
+}
