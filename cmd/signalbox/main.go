@@ -1,0 +1,109 @@
+// Command signalbox is the server and its command line. It owns wiring and words on the terminal, and refuses
+// everything else: serve, dev, migrate and replay use the database, every other command speaks the JSON API (D-26).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the grammar of the command line, in the order in which a person meets the product.
+type commands struct {
+	Login            loginCmd            `cmd:"" help:"Sign in with your browser; the login is kept in a file that only you can read."`
+	Logout           logoutCmd           `cmd:"" help:"End the kept login."`
+	Whoami           whoamiCmd           `cmd:"" help:"Say who the server takes you for."`
+	Task             taskCmd             `cmd:"" help:"Ask for changes and follow them."`
+	Run              runCmd              `cmd:"" help:"Look at runs, follow and cancel them."`
+	Gate             gateCmd             `cmd:"" help:"Decide what waits for a person."`
+	Repository       repositoryCmd       `cmd:"" help:"Register repositories."`
+	Token            tokenCmd            `cmd:"" help:"Make and revoke API tokens."`
+	WorkerCredential workerCredentialCmd `cmd:"" help:"Make and revoke workers' credentials."`
+	Version          versionCmd          `cmd:"" help:"Print the version."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(execute(ctx, os.Args[1:], terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv}))
+}
+
+// terminal is where a command reads and writes; tests give their own.
+type terminal struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) (string, bool)
+}
+
+// silentError ends with a code after the command has said itself what is wrong.
+type silentError struct{ code int }
+
+func (e *silentError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// execute runs one command line and returns the exit code: 0 done, 1 not done, 2 not understood.
+func execute(ctx context.Context, args []string, t terminal) int {
+	var grammar commands
+	exited := -1
+	parser, err := kong.New(&grammar,
+		kong.Name("signalbox"),
+		kong.Description("The control plane for background coding agents: an agent proposes, the state machine decides, a person holds the signal."),
+		kong.Writers(t.Out, t.Err), kong.Exit(func(code int) { exited = code }), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t),
+	)
+	if err != nil {
+		fmt.Fprintln(t.Err, "signalbox:", err)
+		return 2
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(t.Err, "signalbox: %v. Nothing was done; signalbox --help lists the commands.\n", err)
+		return 2
+	}
+	if err := parsed.Run(); err != nil {
+		if silent, ok := errors.AsType[*silentError](err); ok {
+			return silent.code
+		}
+		fmt.Fprintln(t.Err, "signalbox:", err)
+		return 1
+	}
+	return 0
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run(t terminal) error {
+	_, err := fmt.Fprintln(t.Out, "signalbox", version())
+	return err
+}
+
+// version is what the build knows about its source.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			revision = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	if revision == "" {
+		return info.Main.Version
+	}
+	return revision + dirty
+}
