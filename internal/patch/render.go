@@ -1,0 +1,192 @@
+package patch
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bluekeyes/go-gitdiff/gitdiff"
+)
+
+// Bounds limit how much of a patch is shown. Zero fields take the defaults.
+type Bounds struct {
+	Files        int // 300
+	LinesPerFile int // 2000
+	Lines        int // 20000 in all
+	LineBytes    int // 2000, of the text of one line
+}
+
+// Diff is a patch made ready for showing. Text is safe as text (valid UTF-8,
+// hidden characters written out) and still has to be escaped for HTML.
+type Diff struct {
+	Files []DiffFile
+	// Omitted names every file that is not shown whole, so that a page can
+	// count them and ask to look elsewhere.
+	Omitted []Omission
+	Facts   Facts
+}
+
+// Omission is a file that is not shown, or not to its end, and why.
+type Omission struct {
+	Path  string
+	Why   string
+	Lines int // lines that are not shown
+}
+
+// DiffFile is one file of a Diff.
+type DiffFile struct {
+	File  File
+	Index int // of the file in the patch, for anchors
+	Hunks []Hunk
+	// Why says in words why there are no hunks, or not all; empty otherwise.
+	Why string
+	// Hidden is true where a shown line holds hidden characters.
+	Hidden bool
+}
+
+// Hunk is one run of lines.
+type Hunk struct {
+	OldStart, OldLines, NewStart, NewLines int
+	Section                                string // the text after @@, often a function's name
+	Lines                                  []DiffLine
+}
+
+// LineKind is what happened to a line.
+type LineKind string
+
+// Kinds of lines.
+const (
+	LineContext LineKind = "context"
+	LineAdded   LineKind = "added"
+	LineRemoved LineKind = "removed"
+)
+
+// DiffLine is one line of a hunk.
+type DiffLine struct {
+	Kind     LineKind
+	Old, New int // line numbers; 0 where there is none
+	Text     string
+	NoEOL    bool // the file ends here without a newline
+	Cut      bool // Text is shorter than the line
+	Hidden   bool // hidden characters are written out in Text
+	CRLF     bool // the line ends with a carriage return
+}
+
+func (b Bounds) withDefaults() Bounds {
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	def(&b.Files, 300)
+	def(&b.LinesPerFile, 2000)
+	def(&b.Lines, 20_000)
+	def(&b.LineBytes, 2000)
+	return b
+}
+
+// Render makes the model for showing a diff, within bounds.
+func (p *Patch) Render(b Bounds) Diff {
+	b = b.withDefaults()
+	d := Diff{Files: []DiffFile{}, Omitted: []Omission{}, Facts: p.facts}
+	left := b.Lines
+	for i, gf := range p.files {
+		f := p.facts.Files[i]
+		total := countLines(gf)
+		if len(d.Files) >= b.Files {
+			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too many files", Lines: total})
+			continue
+		}
+		df := DiffFile{File: f, Index: i, Hunks: []Hunk{}}
+		shown := 0
+		switch {
+		case f.Binary:
+			df.Why = fmt.Sprintf("binary file, %d bytes", f.BinarySize)
+			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: df.Why})
+		case total == 0:
+			df.Why = "no change of content"
+		default:
+			shown = df.fill(gf, b, min(left, b.LinesPerFile))
+			left -= shown
+		}
+		if shown < total {
+			df.Why = fmt.Sprintf("%d of %d lines are shown", shown, total)
+			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too long", Lines: total - shown})
+		}
+		d.Files = append(d.Files, df)
+	}
+	return d
+}
+
+func countLines(gf *gitdiff.File) int {
+	n := 0
+	for _, t := range gf.TextFragments {
+		n += len(t.Lines)
+	}
+	return n
+}
+
+// fill adds hunks with at most budget lines and returns how many it added.
+func (df *DiffFile) fill(gf *gitdiff.File, b Bounds, budget int) int {
+	shown := 0
+	for _, t := range gf.TextFragments {
+		if shown >= budget {
+			return shown
+		}
+		section, _ := Reveal(cut(t.Comment, 200))
+		h := Hunk{
+			OldStart: int(t.OldPosition), OldLines: int(t.OldLines),
+			NewStart: int(t.NewPosition), NewLines: int(t.NewLines), Section: section,
+		}
+		o, n := h.OldStart, h.NewStart
+		for _, l := range t.Lines {
+			if shown >= budget {
+				break
+			}
+			line := showLine(l, b.LineBytes, n == 1)
+			if l.Op != gitdiff.OpAdd {
+				line.Old = o
+				o++
+			}
+			if l.Op != gitdiff.OpDelete {
+				line.New = n
+				n++
+			}
+			df.Hidden = df.Hidden || line.Hidden
+			h.Lines = append(h.Lines, line)
+			shown++
+		}
+		df.Hunks = append(df.Hunks, h)
+	}
+	return shown
+}
+
+func showLine(l gitdiff.Line, limit int, first bool) DiffLine {
+	out := DiffLine{Kind: LineContext, NoEOL: l.NoEOL()}
+	switch l.Op {
+	case gitdiff.OpAdd:
+		out.Kind = LineAdded
+	case gitdiff.OpDelete:
+		out.Kind = LineRemoved
+	}
+	text := strings.TrimSuffix(l.Line, "\n")
+	text, out.CRLF = strings.CutSuffix(text, "\r")
+	if first {
+		text = strings.TrimPrefix(text, "\ufeff")
+	}
+	short := cut(text, limit)
+	out.Cut = len(short) < len(text)
+	out.Text, out.Hidden = Reveal(short)
+	return out
+}
+
+// cut shortens s to at most n bytes without splitting a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
