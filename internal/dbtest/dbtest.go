@@ -31,6 +31,8 @@ type Database struct {
 	OwnerURL  string
 	EngineURL string
 	AppURL    string
+
+	admin string // superuser of the cluster that the database is in
 }
 
 // Main runs the tests of a package on the cluster that `make test` started, or on one of its own where `go test` was
@@ -169,7 +171,7 @@ func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin string) (string, 
 
 func database(t testing.TB, admin, name string) Database {
 	t.Helper()
-	d := Database{Name: name}
+	d := Database{Name: name, admin: admin}
 	for role, address := range map[string]*string{
 		pgserver.Owner: &d.OwnerURL, pgserver.Engine: &d.EngineURL, pgserver.App: &d.AppURL,
 	} {

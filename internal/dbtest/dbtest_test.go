@@ -42,3 +42,25 @@ func TestEachTestHasItsOwnDatabase(t *testing.T) {
 		})
 	}
 }
+
+func TestAdvanceMovesEveryInstant(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	conn, err := pgx.Connect(t.Context(), d.OwnerURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	age := func() (age time.Duration) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), `SELECT clock_timestamp() - created_at FROM tenants WHERE name = 'default'`).Scan(&age); err != nil {
+			t.Fatal(err)
+		}
+		return age
+	}
+	before := age()
+	dbtest.Advance(t, d, 90*time.Minute)
+	if passed := age() - before; passed < 90*time.Minute || passed > 91*time.Minute {
+		t.Errorf("%s passed, want 90 minutes", passed)
+	}
+}
