@@ -3,7 +3,53 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
+
+// envelope is an event's form in the log.
+type envelope struct {
+	ID       string          `json:"id"`
+	Kind     Kind            `json:"kind"`
+	By       Actor           `json:"by"`
+	At       time.Time       `json:"at"`
+	Occurred *time.Time      `json:"occurred,omitempty"`
+	Cause    *Cause          `json:"cause,omitempty"`
+	Lease    *LeaseRef       `json:"lease,omitempty"`
+	Payload  json.RawMessage `json:"payload"`
+}
+
+// Encode returns the event as JSON with fields in a fixed order, so that the
+// same event always gives the same bytes.
+func Encode(ev Event) ([]byte, error) {
+	if ev.Payload == nil {
+		return nil, fmt.Errorf("encode event %s: it has no payload", ev.ID)
+	}
+	p, err := json.Marshal(ev.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", ev.Kind(), err)
+	}
+	occurred := clonePtr(ev.Occurred)
+	if occurred != nil {
+		*occurred = occurred.UTC()
+	}
+	return json.Marshal(envelope{ev.ID, ev.Kind(), ev.By, ev.At.UTC(), occurred, ev.Cause, ev.Lease, p})
+}
+
+// Decode reads what Encode wrote under the given schema.
+func Decode(schema int, data []byte) (Event, error) {
+	if schema < 1 || schema > Schema {
+		return Event{}, fmt.Errorf("decode event: schema %d is not known to this version (newest %d)", schema, Schema)
+	}
+	var e envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		return Event{}, fmt.Errorf("decode event: %w", err)
+	}
+	p, err := decodePayload(e.Kind, e.Payload)
+	if err != nil {
+		return Event{}, fmt.Errorf("decode event %s: %w", e.Kind, err)
+	}
+	return Event{e.ID, e.By, e.At, e.Occurred, e.Cause, e.Lease, p}, nil
+}
 
 // Kind returns run_created.
 func (CreatedEvent) Kind() Kind { return KindCreated }

@@ -88,6 +88,14 @@ type (
 		NewBase  string
 		Overlaps []string
 	}
+	// EffectIsAmbiguous says that an effect may have happened and that the target
+	// cannot be asked. It is how the server reads operation_observed with the
+	// outcome ambiguous.
+	EffectIsAmbiguous struct {
+		commandSeal
+		Operations []string
+		Summary    string
+	}
 	// BranchWasTouched says that somebody else committed to the branch.
 	BranchWasTouched struct {
 		commandSeal
@@ -143,6 +151,7 @@ func (VerifyReported) Name() string    { return "verification_reported" }
 func (JudgeReported) Name() string     { return "judge_reported" }
 func (PRReported) Name() string        { return "pr_reported" }
 func (BaseHasMoved) Name() string      { return "base_moved" }
+func (EffectIsAmbiguous) Name() string { return "operation_observed" }
 func (BranchWasTouched) Name() string  { return "branch_touched" }
 func (AttemptHasFailed) Name() string  { return "attempt_failed" }
 func (Release) Name() string           { return "release" }

@@ -1,55 +1,30 @@
 package run
 
 import (
-	"time"
+	"slices"
+	"strings"
 
 	"signalbox/internal/policy"
 )
 
-// Facts are what the server holds itself when a command arrives. A worker's word
-// is never among them: the stored patch was parsed and scanned by the server.
-type Facts struct {
-	Rules  policy.Rules
-	Policy policy.Facts
-	Minted Minted
-
-	// Plan, Patch, Report, Context and Verification describe the stored artifact
-	// that the command names; nil where it names none.
-	Plan         *PlanEvidence
-	Patch        *Patch
-	Report       *PlanEvidence
-	Context      *PlanEvidence
-	Verification *VerificationFacts
-	// PatchFault is set where the stored patch cannot be used.
-	PatchFault Code
-	// Digest is the revision digest of the gate that might be opened (D-15).
-	Digest string
-	// GateArtifact is what the gate shows.
-	GateArtifact string
-	// Unresolved names operations that were dispatched and not observed.
-	Unresolved []string
-	// PR is the pull request as read back from the forge.
-	PR *PullRequest
-	// Spent says that cost or time allow no further try.
-	Spent bool
-	// SameWorker says that the verifier is the worker that made the patch.
-	SameWorker bool
-}
-
-// VerificationFacts is the stored verification report as the server read it.
-type VerificationFacts struct {
-	Evidence VerificationEvidence
-	Passed   bool
-	// Infrastructure says that the checks could not be run at all.
-	Infrastructure bool
-	// Previous is the fingerprint of the failure before, in this attempt.
-	Previous string
-}
-
 // Decide turns a command into the event that the server records. Policy is asked
 // here and its answer travels in the event; Reduce never evaluates policy (D-3).
 // A command that does not fit is a typed error and nothing happened.
+//
+// Facts about the run itself (mode, risk, counters, what was approved) are taken
+// from the run, whatever f.Policy says of them.
 func Decide(r Run, c Command, f Facts) (Payload, error) {
+	p, err := decide(r, c, f.of(r))
+	if err != nil {
+		return nil, err
+	}
+	if !Legal(r.State, p.Kind()) {
+		return nil, &IllegalError{State: r.State, Kind: p.Kind()}
+	}
+	return p, nil
+}
+
+func decide(r Run, c Command, f Facts) (Payload, error) {
 	if r.State == Cancelling {
 		return decideCancelling(r, c, f)
 	}
@@ -68,12 +43,9 @@ func Decide(r Run, c Command, f Facts) (Payload, error) {
 	case PatchSubmitted:
 		return decidePatch(r, c, f)
 	case ReportSubmitted:
-		if f.Report == nil {
-			return nil, evidence("the stored report")
-		}
-		return ReportCreatedEvent{Artifact: f.Report.Artifact, Digest: f.Report.Digest, Base: f.Report.Base}, nil
+		return decideReport(r, c, f)
 	case NoChangeSubmitted:
-		return NoChangeReportedEvent{Digest: f.Digest, Summary: c.Summary}, nil
+		return decideNoChange(r, c, f)
 	case VerifyStarted:
 		return VerificationStartedEvent{Commands: c.Commands, Digest: c.Digest, SameWorker: f.SameWorker}, nil
 	case VerifyReported:
@@ -87,11 +59,16 @@ func Decide(r Run, c Command, f Facts) (Payload, error) {
 		attest, why := policy.Attest(f.Rules, f.Policy)
 		return PRCreatedEvent{PR: *f.PR, Attest: attest, Policy: words(f, why), AttestExpiresAt: f.attestBy()}, nil
 	case BaseHasMoved:
-		return BaseMovedEvent{NewBase: c.NewBase, Overlaps: c.Overlaps, Gate: f.gate(policy.GatePatch, nil)}, nil
+		return BaseMovedEvent{NewBase: c.NewBase, Overlaps: c.Overlaps, Gate: f.gate(r, policy.GatePatch, nil)}, nil
 	case BranchWasTouched:
 		return BranchTouchedEvent{Branch: c.Branch, SHA: c.SHA}, nil
+	case EffectIsAmbiguous:
+		return ReconciliationRequiredEvent{Operations: c.Operations, Summary: c.Summary, Gate: f.gate(r, policy.GateReconcile, nil)}, nil
 	case AttemptHasFailed:
-		return decideFailure(c, f), nil
+		if serverOnly(c.Code) {
+			c.Code = CodeUnknown
+		}
+		return decideFailure(r, c, f), nil
 	case Release:
 		return LeaseReleasedEvent{Reason: c.Reason}, nil
 	case Stopped:
@@ -117,7 +94,10 @@ func decideCancelling(r Run, c Command, f Facts) (Payload, error) {
 }
 
 func decidePlan(r Run, f Facts) (Payload, error) {
-	if f.Plan == nil {
+	switch {
+	case f.PlanFault != "":
+		return decideFailure(r, AttemptHasFailed{Code: f.PlanFault}, f), nil
+	case f.Plan == nil:
 		return nil, evidence("the stored plan")
 	}
 	d := policy.Plan(f.Rules, f.Policy)
@@ -125,12 +105,12 @@ func decidePlan(r Run, f Facts) (Payload, error) {
 	if !d.Gate || f.Plan.Digest == r.ApprovedPlan {
 		return PlanCreatedEvent{Plan: *f.Plan, Policy: w}, nil
 	}
-	return PlanApprovalRequiredEvent{Plan: *f.Plan, Policy: w, Gate: f.gate(policy.GatePlan, &d)}, nil
+	return PlanApprovalRequiredEvent{Plan: *f.Plan, Policy: w, Gate: f.gate(r, policy.GatePlan, &d)}, nil
 }
 
 func decidePatch(r Run, c PatchSubmitted, f Facts) (Payload, error) {
 	fail := func(code Code) (Payload, error) {
-		return decideFailure(AttemptHasFailed{Code: code, Artifact: c.Artifact}, f), nil
+		return decideFailure(r, AttemptHasFailed{Code: code, Artifact: c.Artifact}, f), nil
 	}
 	switch {
 	case f.PatchFault != "":
@@ -145,20 +125,46 @@ func decidePatch(r Run, c PatchSubmitted, f Facts) (Payload, error) {
 	return PatchCreatedEvent{Patch: *f.Patch}, nil
 }
 
+// decideReport and decideNoChange hold that the working tree is unchanged: a diff
+// that the server holds for this attempt speaks against it.
+func decideReport(r Run, c ReportSubmitted, f Facts) (Payload, error) {
+	switch {
+	case r.Mode != ModeAnalysis:
+		return nil, &GuardError{Guard: "mode", Sentence: "The task asked for a change; a report alone does not complete it."}
+	case f.Patch != nil && f.Patch.Files > 0:
+		return decideFailure(r, AttemptHasFailed{Code: CodeUnexpectedDiff, Artifact: c.Artifact}, f), nil
+	case f.Report == nil:
+		return nil, evidence("the stored report")
+	}
+	return ReportCreatedEvent{Artifact: f.Report.Artifact, Digest: f.Report.Digest, Base: f.Report.Base}, nil
+}
+
+func decideNoChange(r Run, c NoChangeSubmitted, f Facts) (Payload, error) {
+	if f.Patch != nil && f.Patch.Files > 0 {
+		return decideFailure(r, AttemptHasFailed{Code: CodeUnexpectedDiff, Summary: c.Summary}, f), nil
+	}
+	if f.Report != nil {
+		return NoChangeReportedEvent{Digest: f.Report.Digest, Summary: c.Summary, Base: f.Report.Base}, nil
+	}
+	return NoChangeReportedEvent{Digest: f.Digest, Summary: c.Summary}, nil
+}
+
 func decideVerification(r Run, f Facts) (Payload, error) {
 	v := f.Verification
 	switch {
 	case v == nil:
 		return nil, evidence("the verification report")
 	case v.Infrastructure:
-		return decideFailure(AttemptHasFailed{Code: CodeVerifierError, Summary: v.Evidence.Summary, Artifact: v.Evidence.Artifact}, f), nil
+		return decideFailure(r, AttemptHasFailed{Code: CodeVerifierError, Summary: v.Evidence.Summary, Artifact: v.Evidence.Artifact}, f), nil
 	case v.Passed:
 		return VerificationPassedEvent{Report: v.Evidence}, nil
 	}
 	identical := v.Evidence.Fingerprint != "" && v.Evidence.Fingerprint == v.Previous
 	switch {
+	case v.Unrepairable:
+		return NonRetryableFailureEvent{Code: CodeVerifierFailed, Summary: v.Evidence.Summary, Evidence: v.Evidence.Artifact}, nil
 	case !f.Policy.BudgetLeft:
-		return f.budget("The checks failed and the budget allows no repair."), nil
+		return f.budget(r, "The checks failed and the budget allows no repair."), nil
 	case r.RepairsLeft() && !identical:
 		return VerificationFailedEvent{Report: v.Evidence}, nil
 	case r.AttemptsLeft():
@@ -172,13 +178,14 @@ func decideJudged(r Run, j JudgeEvidence, f Facts) (Payload, error) {
 	if j.Verdict != VerdictPass && j.Verdict != VerdictFix && j.Verdict != VerdictFail {
 		return nil, evidence("the judge's verdict")
 	}
+	f.Policy.Verdict, f.Policy.Confidence, f.Policy.JudgeReasons = policy.Verdict(j.Verdict), j.Confidence, j.Reasons
 	d := policy.Judged(f.Rules, f.Policy)
 	w := PolicyWords{Version: d.PolicyVersion, Reasons: d.Reasons}
 	switch d.Outcome {
 	case policy.OutcomeComplete:
 		return CompletionConditionMetEvent{Judge: &j}, nil
 	case policy.OutcomeGate:
-		return HumanApprovalRequiredEvent{Judge: j, Policy: w, Gate: f.gate(d.Gate.Kind, &d.Gate)}, nil
+		return HumanApprovalRequiredEvent{Judge: j, Policy: w, Gate: f.gate(r, d.Gate.Kind, &d.Gate)}, nil
 	case policy.OutcomeAutoPR:
 		guards := make([]string, 0, len(d.Guards))
 		for _, g := range d.Guards {
@@ -186,73 +193,76 @@ func decideJudged(r Run, j JudgeEvidence, f Facts) (Payload, error) {
 		}
 		return AutoPRAllowedEvent{Judge: j, Policy: w, Guards: guards}, nil
 	case policy.OutcomeCarried:
-		return ApprovalCarriedEvent{Judge: j, Policy: w}, nil
+		return ApprovalCarriedEvent{Judge: j, Policy: w, From: f.CarriedFrom}, nil
 	case policy.OutcomeAttest:
 		return AttestationRequiredEvent{Judge: &j, Policy: w, ExpiresAt: f.attestBy()}, nil
 	case policy.OutcomeFix:
 		return JudgeRequiresFixEvent{Judge: j, Policy: w}, nil
 	case policy.OutcomeExhausted:
-		return AttemptExhaustedEvent{Code: Code(d.Code), Summary: joinWords(d.Reasons), Evidence: j.Artifact}, nil
+		return AttemptExhaustedEvent{Code: Code(d.Code), Summary: strings.Join(d.Reasons, " "),
+			Evidence: j.Artifact, Identical: f.Policy.SameFailureAgain}, nil
 	case policy.OutcomeBudget:
-		return f.budget(joinWords(d.Reasons)), nil
+		return f.budget(r, strings.Join(d.Reasons, " ")), nil
 	}
-	return NonRetryableFailureEvent{Code: Code(d.Code), Summary: joinWords(d.Reasons), Evidence: j.Artifact}, nil
+	return NonRetryableFailureEvent{Code: Code(d.Code), Summary: strings.Join(d.Reasons, " "), Evidence: j.Artifact}, nil
 }
 
-// decideFailure: a code that must not be tried again ends the run at once.
-func decideFailure(c AttemptHasFailed, f Facts) Payload {
+// decideFailure: a code that must not be tried again ends the run at once. Where
+// the last delivery of a publication fails while an effect is unresolved, a person
+// is asked instead.
+func decideFailure(r Run, c AttemptHasFailed, f Facts) Payload {
 	i := Lookup(c.Code)
 	summary := c.Summary
 	if summary == "" {
 		summary = i.Sentence
 	}
-	if i.Retry == RetryAgain {
-		return AttemptFailedEvent{Code: i.Code, Summary: summary, Evidence: c.Artifact, Spent: f.Spent,
-			Jitter: f.Minted.Draw, RetryAfter: c.RetryAfter}
+	switch {
+	case i.Retry != RetryAgain:
+		return NonRetryableFailureEvent{Code: i.Code, Summary: summary, Evidence: c.Artifact}
+	case r.lastPublication() && len(f.Unresolved) > 0:
+		return ReconciliationRequiredEvent{Operations: f.Unresolved, Summary: summary, Gate: f.gate(r, policy.GateReconcile, nil)}
 	}
-	return NonRetryableFailureEvent{Code: i.Code, Summary: summary, Evidence: c.Artifact}
+	return AttemptFailedEvent{Code: i.Code, Summary: summary, Evidence: c.Artifact, Spent: f.Spent,
+		Jitter: f.Minted.Draw, RetryAfter: c.RetryAfter}
+}
+
+// lastPublication reports whether a failed publication would not be delivered again.
+func (r Run) lastPublication() bool {
+	return r.State == PRCreating && r.PublishRedeliveries >= r.Limits.Redeliveries
+}
+
+// DecideLost is what the scheduler records when the active lease expired by the
+// database's clock: a lost worker, in CANCELLING the forced confirmation, and in
+// PR_CREATING with its redeliveries spent and an effect unresolved a question to a
+// person. Without an active lease there is nothing to lose.
+func DecideLost(r Run, f Facts) (Payload, error) {
+	switch {
+	case r.Lease == nil:
+		return nil, &StaleLeaseError{State: r.State}
+	case r.State == Cancelling:
+		return CancelConfirmedEvent{Forced: true, Unresolved: f.Unresolved}, nil
+	case r.lastPublication() && len(f.Unresolved) > 0:
+		return ReconciliationRequiredEvent{Operations: f.Unresolved, Summary: Lookup(CodeWorkerLost).Sentence, Lost: true,
+			Gate: f.gate(r, policy.GateReconcile, nil)}, nil
+	}
+	return WorkerLostEvent{Lease: LeaseRef{ID: r.Lease.ID, Token: r.Lease.Token}, Spent: f.Spent, Jitter: f.Minted.Draw}, nil
+}
+
+// serverOnly reports whether only the server may give this reason: decisions of
+// people, policy and clocks. A worker that names one is not believed.
+func serverOnly(c Code) bool {
+	return slices.Contains([]Code{CodeWorkerLost, CodePolicyDenied, CodeTaskContractInvalid, CodeCancelledByUser,
+		CodeHumanRejected, CodeApprovalExpired, CodeAttestationRefused, CodeAttestationExpired, CodeBudgetExceeded,
+		CodeRunTimeout, CodeQueueTimeout, CodeDeferTimeout}, c)
 }
 
 func decideStopped(r Run, c Stopped, f Facts) (Payload, error) {
 	switch c.Why {
 	case StopBudget:
-		return f.budget(c.Summary), nil
+		return f.budget(r, c.Summary), nil
 	case StopDrain:
 		return LeaseReleasedEvent{Reason: "drain"}, nil
 	}
 	// The signal to cancel is sent only in CANCELLING, which decideCancelling has.
 	return nil, &IllegalError{State: r.State, Kind: Kind(c.Name())}
-}
-
-// budget is the recorded end of a budget: a gate, or failure by policy.
-func (f Facts) budget(summary string) BudgetExceededEvent {
-	if summary == "" {
-		summary = f.Policy.BudgetWords
-	}
-	return BudgetExceededEvent{Limit: f.Policy.BudgetWords, Summary: summary,
-		Fail: f.Rules.Budget.OnExceeded == policy.OnFail, Gate: f.gate(policy.GateBudget, nil),
-		Policy: PolicyWords{Version: f.Rules.Version}}
-}
-
-// gate fills what a gate of the kind needs, from policy where d is nil.
-func (f Facts) gate(k policy.GateKind, d *policy.GateDecision) GateAsked {
-	rule := f.Rules.Gates.For(k)
-	g := GateAsked{ID: f.Minted.Gate, Digest: f.Digest, Artifact: f.GateArtifact, Quorum: max(rule.Quorum, 1),
-		Role: string(rule.Role), ExpiresAt: f.Minted.Now.Add(f.Rules.Limits.ApprovalTimeout.Std())}
-	if d != nil {
-		g.Quorum, g.Role = max(d.Quorum, 1), string(d.Role)
-	}
-	return g
-}
-
-func (f Facts) attestBy() time.Time {
-	return f.Minted.Now.Add(f.Rules.Limits.AttestationTimeout.Std())
-}
-
-func words(f Facts, reason string) PolicyWords {
-	w := PolicyWords{Version: f.Rules.Version}
-	if reason != "" {
-		w.Reasons = []string{reason}
-	}
-	return w
 }

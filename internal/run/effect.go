@@ -107,14 +107,27 @@ type CleanUp struct{ effectSeal }
 // FollowUp leaves work for people or the control plane after the end.
 type FollowUp struct {
 	effectSeal
-	// What is reconcile_effects or close_pr.
+	// What is one of the FollowUp words.
 	What   string
 	Detail []string
 }
 
+// What a FollowUp asks for.
+const (
+	// FollowUpReconcile: look up each effect that may have happened. Detail names
+	// the operations that the event knew of; db adds those it holds, and drops the
+	// follow-up where none is dispatched or ambiguous.
+	FollowUpReconcile = "reconcile_effects"
+	// FollowUpClosePR: offer to close the pull request in Detail.
+	FollowUpClosePR = "close_pr"
+	// FollowUpBypass: review the break-glass decision on the gate in Detail.
+	FollowUpBypass = "review_bypass"
+)
+
 // Notify tells people outside the page.
 type Notify struct {
 	effectSeal
-	// What names the message: approval_required, escalated, finished, failed.
+	// What names the message: approval_required, attestation_required, escalated,
+	// gate_bypassed or finished.
 	What string
 }

@@ -77,7 +77,7 @@ func Lifecycles() []Small {
 		{"sandbox", []string{"REQUESTED", "READY", "SAVING", "DESTROYED", "FAILED"},
 			map[string][]string{"REQUESTED": {"READY", "FAILED"}, "READY": {"SAVING", "FAILED"}, "SAVING": {"DESTROYED", "FAILED"}}},
 		{"queue item", []string{"READY", "CLAIMED", "DONE", "CANCELLED", "DEAD"},
-			map[string][]string{"READY": {"CLAIMED", "CANCELLED", "DEAD"}, "CLAIMED": {"DONE", "CANCELLED", "READY"}}},
+			map[string][]string{"READY": {"CLAIMED", "CANCELLED", "DEAD"}, "CLAIMED": {"DONE", "CANCELLED", "DEAD", "READY"}}},
 		{"lease", []string{"ACTIVE", "RELEASED", "EXPIRED", "REVOKED"},
 			map[string][]string{"ACTIVE": {"RELEASED", "EXPIRED", "REVOKED"}}},
 		{"worker", []string{"STARTING", "READY", "DRAINING", "STOPPED", "DEAD"},

@@ -68,23 +68,37 @@ func Reduce(r Run, ev Event) (Result, error) {
 	if err := m.apply(ev); err != nil {
 		return Result{}, err
 	}
-	if err := m.settle(r, kind, row); err != nil {
+	if err := m.settle(r, ev, row); err != nil {
 		return Result{}, err
 	}
 	return Result{Run: m.r, Effects: m.effects, Follow: m.follow}, nil
 }
 
 // checkLease holds that while a lease is active only its holder posts progress,
-// and that nobody posts with a lease that is gone.
+// that without one nobody does, and that a lease that is gone proves nothing.
 func checkLease(r Run, ev Event) error {
 	kind := ev.Kind()
 	if ev.Lease != nil && !r.Holds(ev.Lease) {
 		return &StaleLeaseError{State: r.State, Token: ev.Lease.Token}
 	}
-	if r.Lease == nil || ev.Lease != nil || outsideLease(kind, ev.By.Kind) {
-		return nil
+	switch LeaseRuleOf(r.State, kind, ev.By.Kind) {
+	case LeaseHolder:
+		if r.Lease == nil {
+			return &StaleLeaseError{State: r.State}
+		}
+		if ev.Lease == nil {
+			return &LeaseHeldError{State: r.State, Kind: kind}
+		}
+	case LeaseOverruled:
+		if r.Lease == nil {
+			return &StaleLeaseError{State: r.State}
+		}
+	case LeaseNone:
+		if r.Lease != nil {
+			return &LeaseHeldError{State: r.State, Kind: kind}
+		}
 	}
-	return &LeaseHeldError{State: r.State, Kind: kind}
+	return nil
 }
 
 // move collects what one event does to a copy of the run.
@@ -93,6 +107,8 @@ type move struct {
 	at      time.Time
 	effects []Effect
 	follow  []Payload
+	// unresolved names operations that may have had an effect.
+	unresolved []string
 }
 
 func (m *move) do(e ...Effect) { m.effects = append(m.effects, e...) }
@@ -102,17 +118,18 @@ func (m *move) apply(ev Event) error {
 	case CreatedEvent:
 		return m.created(p)
 	case DeferredEvent:
-		return nil
+		return deferred(p)
 	case EnqueuedEvent:
 		return m.enqueued(p)
 	case PolicyDeniedEvent:
-		return m.fail(failure(p.Code, joinWords(p.Reasons), ""))
+		return m.policyDenied(p)
 	case LeaseAcquiredEvent:
 		return m.leaseAcquired(p)
 	case WorkerStartedEvent:
-		return m.needLease(Preparing)
+		m.r.State = Preparing
+		return nil
 	case SandboxReadyEvent:
-		return m.needLease(ContextBuilding)
+		return m.sandboxReady(p)
 	case ContextReadyEvent:
 		return m.contextReady(p)
 	case PlanCreatedEvent:
@@ -201,10 +218,25 @@ func (m *move) apply(ev Event) error {
 
 // settle checks what every result must satisfy, whatever the event: the target
 // is in the table, a handed-over lease has ended, a terminal run holds nothing,
-// and a state that needs work has a lease or an item.
-func (m *move) settle(before Run, kind Kind, row rule) error {
-	if handover(kind) && m.r.Lease != nil {
-		m.endLease(LeaseReleased, "handover")
+// and a state that needs work has a lease or an item, never both.
+func (m *move) settle(before Run, ev Event, row rule) error {
+	kind := ev.Kind()
+	if m.r.Lease != nil && (handover(kind) || m.r.State.Terminal()) {
+		as, why := LeaseReleased, "handover"
+		if !handover(kind) {
+			why = "run ended"
+		}
+		if ev.Lease == nil {
+			as, why = LeaseRevoked, string(kind)
+		}
+		m.endLease(as, why)
+	}
+	if !m.r.State.NeedsWork() && m.r.Queued != "" {
+		m.r.Queued = ""
+		m.do(Dequeue{})
+	}
+	if m.r.Queued == "" {
+		m.r.Dispatched = nil
 	}
 	if m.r.State.Terminal() {
 		m.terminal(before)
@@ -213,40 +245,36 @@ func (m *move) settle(before Run, kind Kind, row rule) error {
 	if !slices.Contains(row.to, reached) && (reached != before.State || !slices.Contains(row.to, Unchanged)) {
 		return fmt.Errorf("%s from %s reached %s, which the table does not list", kind, before.State, reached)
 	}
-	if m.r.State.NeedsWork() && m.r.Lease == nil && m.r.Queued == "" {
-		return fmt.Errorf("%s from %s reached %s with neither lease nor item", kind, before.State, reached)
+	switch leased, queued := m.r.Lease != nil, m.r.Queued != ""; {
+	case reached.NeedsWork() && leased == queued:
+		return fmt.Errorf("%s from %s reached %s with lease %t and item %t, not exactly one of them", kind, before.State, reached, leased, queued)
+	case !reached.NeedsWork() && reached != Cancelling && leased:
+		return fmt.Errorf("%s from %s reached %s with a lease", kind, before.State, reached)
 	}
 	return nil
 }
 
 // terminal lets go of everything that a finished run may not hold.
 func (m *move) terminal(before Run) {
-	if m.r.Lease != nil {
-		m.endLease(LeaseRevoked, "run ended")
-	}
-	if m.r.Queued != "" {
-		m.r.Queued = ""
-		m.do(Dequeue{})
-	}
 	// A decision has moved the gate already; a clock or a cancel has not.
 	m.closeGate(GateCancelled)
-	m.r.Dispatched = nil
 	m.r.FinishedAt = new(m.at)
 	if before.State == AwaitingVerification {
 		m.do(WithdrawAttestation{})
 	}
-	if m.r.AttemptNo > 0 && !m.attemptEnded() {
-		m.do(EndAttempt{Attempt: m.r.Attempt, As: m.attemptEnd(), Code: m.endCode()})
+	// A requeued run waits between two attempts: the last one has ended already.
+	if m.r.AttemptNo > 0 && before.State != Queued {
+		m.do(EndAttempt{Attempt: m.r.Attempt, As: m.attemptEnd(), Code: m.r.EndCode()})
 	}
-	if before.State == PRCreating || (before.Gate != nil && before.Gate.Kind == GateReconcile) {
+	if before.State == PRCreating || (before.Gate != nil && before.Gate.Kind == GateReconcile) ||
+		(before.Lease != nil && before.Lease.Phase == PhasePublish) {
 		// db drops it where no operation is dispatched or ambiguous.
-		m.do(FollowUp{What: "reconcile_effects"})
+		m.do(FollowUp{What: FollowUpReconcile, Detail: m.unresolved})
+	}
+	if m.r.PR != nil && m.r.State != Succeeded {
+		m.do(FollowUp{What: FollowUpClosePR, Detail: []string{m.r.PR.URL}})
 	}
 	m.do(CleanUp{}, Notify{What: "finished"})
-}
-
-func (m *move) attemptEnded() bool {
-	return slices.ContainsFunc(m.effects, func(e Effect) bool { _, ok := e.(EndAttempt); return ok })
 }
 
 func (m *move) attemptEnd() AttemptState {
@@ -257,16 +285,6 @@ func (m *move) attemptEnd() AttemptState {
 		return AttemptAborted
 	}
 	return AttemptFailed
-}
-
-func (m *move) endCode() Code {
-	switch {
-	case m.r.Failure != nil:
-		return m.r.Failure.Code
-	case m.r.State == Cancelled:
-		return CodeCancelledByUser
-	}
-	return m.r.Reason
 }
 
 func (m *move) endLease(as LeaseEnd, reason string) {
@@ -302,16 +320,10 @@ func (m *move) closeGate(s GateState) {
 	if m.r.Gate == nil {
 		return
 	}
-	m.do(SetGate{Gate: m.r.Gate.ID, State: s})
-	m.r.Gate = nil
-}
-
-func (m *move) needLease(to State) error {
-	if m.r.Lease == nil {
-		return &StaleLeaseError{State: m.r.State}
+	if s != GateExpired || !m.r.Gate.Expired {
+		m.do(SetGate{Gate: m.r.Gate.ID, State: s})
 	}
-	m.r.State = to
-	return nil
+	m.r.Gate = nil
 }
 
 // clone copies what the reducer may change through pointers.
@@ -333,15 +345,4 @@ func clonePtr[T any](p *T) *T {
 		return nil
 	}
 	return new(*p)
-}
-
-func joinWords(ws []string) string {
-	out := ""
-	for i, w := range ws {
-		if i > 0 {
-			out += " "
-		}
-		out += w
-	}
-	return out
 }

@@ -15,6 +15,9 @@ func (m *move) havePR(pr PullRequest, attest bool, a Approval) error {
 	m.r.PR = new(pr)
 	m.r.State = PRCreated
 	if attest {
+		if a.AttestExpiresAt.IsZero() {
+			return evidence("until when the attestation may come")
+		}
 		m.follow = append(m.follow, AttestationRequiredEvent{Policy: a.Policy, ExpiresAt: a.AttestExpiresAt})
 		return nil
 	}
@@ -23,11 +26,12 @@ func (m *move) havePR(pr PullRequest, attest bool, a Approval) error {
 }
 
 func (m *move) baseMoved(p BaseMovedEvent) error {
-	if p.NewBase == "" || m.r.Patch == nil {
-		return evidence("the new base and the stored patch")
+	if p.NewBase == "" || len(p.Overlaps) == 0 || m.r.Patch == nil {
+		return evidence("the new base, the overlapping files and the stored patch")
 	}
 	m.r.BaseMoves++
 	if m.r.BaseMoves > m.r.Limits.MaxBaseMoves {
+		m.r.ApprovedPatchID = ""
 		return m.ask(GatePatch, p.Gate, m.r.Patch.Revision, "")
 	}
 	m.rebase(p.NewBase)
@@ -52,8 +56,8 @@ func (m *move) budgetExceeded(p BudgetExceededEvent) error {
 }
 
 func (m *move) attemptFailed(p AttemptFailedEvent, by Actor) error {
-	if m.r.Lease == nil {
-		return &StaleLeaseError{State: m.r.State}
+	if p.Code == "" {
+		return evidence("a reason code")
 	}
 	as := LeaseReleased
 	if by.Kind == Scheduler {
@@ -72,7 +76,8 @@ func (m *move) workerLost(p WorkerLostEvent) error {
 }
 
 // lost decides what a failed or vanished lease means: before the patch is stored
-// the attempt is over; afterwards the phase is delivered again.
+// the attempt is over; afterwards the phase is delivered again, whatever was
+// spent, because the stored patch costs nothing more.
 func (m *move) lost(c Code, summary, evidence string, spent bool, jitter float64, floor time.Duration) error {
 	l := m.r.Limits
 	if m.r.State.Phase() == PhaseExecute {
@@ -89,22 +94,19 @@ func (m *move) lost(c Code, summary, evidence string, spent bool, jitter float64
 	if m.r.State.Phase() == PhasePublish {
 		count = &m.r.PublishRedeliveries
 	}
-	*count++
-	if spent || *count > l.Redeliveries || Lookup(c).Retry != RetryAgain {
+	if *count >= l.Redeliveries || Lookup(c).Retry != RetryAgain {
 		f := failure(c, summary, evidence)
 		if m.r.State.Phase() == PhasePublish {
 			f.Category = CatPRCreationFailed
 		}
 		return m.fail(f)
 	}
+	*count++
 	m.enqueue(m.r.State.Phase(), max(Backoff(l.Delays, *count, l.Jitter, jitter), floor))
 	return nil
 }
 
 func (m *move) leaseReleased(p LeaseReleasedEvent, by Actor) error {
-	if m.r.Lease == nil {
-		return &StaleLeaseError{State: m.r.State}
-	}
 	as := LeaseReleased
 	if by.Kind == Scheduler {
 		as = LeaseRevoked
@@ -121,11 +123,12 @@ func (m *move) leaseReleased(p LeaseReleasedEvent, by Actor) error {
 }
 
 func (m *move) timeout(p TimeoutEvent) error {
-	if m.r.Lease != nil {
-		return &LeaseHeldError{State: m.r.State, Kind: KindTimeout}
+	want := CodeQueueTimeout
+	if m.r.State == Created {
+		want = CodeDeferTimeout
 	}
-	if p.Code == "" {
-		return evidence("which clock ran out")
+	if p.Code != want {
+		return evidence("which clock ran out: " + string(want))
 	}
 	m.r.State = Expired
 	m.r.Reason = p.Code
@@ -151,7 +154,12 @@ func (m *move) cancelRequested(p CancelRequestedEvent, by Actor) error {
 	case m.r.State == Cancelling:
 		return nil
 	}
-	m.r.Cancel = &Cancel{By: by, Reason: p.Reason, At: m.at}
+	reason := p.Reason
+	if reason == "" {
+		reason = "No reason was given."
+	}
+	m.r.Cancel = &Cancel{By: by, Reason: reason, At: m.at}
+	m.unresolved = p.Unresolved
 	if m.r.Lease != nil {
 		m.r.State = Cancelling
 		return nil
@@ -161,14 +169,13 @@ func (m *move) cancelRequested(p CancelRequestedEvent, by Actor) error {
 }
 
 func (m *move) cancelConfirmed(p CancelConfirmedEvent, by Actor) error {
-	as, why := LeaseReleased, "cancelled"
-	if p.Forced || by.Kind == Scheduler {
+	as, why, forced := LeaseReleased, "cancelled", by.Kind == Scheduler
+	if forced {
 		as, why = LeaseRevoked, "cancel grace over"
 	}
 	m.endLease(as, why)
-	if m.r.Cancel != nil {
-		m.r.Cancel.Forced = p.Forced
-	}
+	m.r.Cancel.Forced = forced
+	m.unresolved = p.Unresolved
 	m.r.State = Cancelled
 	return nil
 }

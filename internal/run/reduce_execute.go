@@ -1,14 +1,45 @@
 package run
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
 
 func (m *move) created(p CreatedEvent) error {
-	if !p.Mode.Valid() {
+	switch {
+	case !p.Mode.Valid():
 		return evidence("a completion mode")
+	case p.Run == uuid.Nil || p.Tenant == uuid.Nil || p.Task == uuid.Nil || p.Repository == uuid.Nil:
+		return evidence("the ids of run, tenant, task and repository")
 	}
 	m.r = Run{ID: p.Run, Tenant: p.Tenant, Task: p.Task, Repository: p.Repository, Mode: p.Mode,
 		Risk: p.Risk, State: Created, Version: 1, CreatedAt: m.at}
 	return nil
+}
+
+func deferred(p DeferredEvent) error {
+	if p.Code == "" || p.RetryAfter <= 0 {
+		return evidence("why the run waits and until when")
+	}
+	return nil
+}
+
+// policyDenied keeps the code that policy gave where it is a reason code of runs,
+// and otherwise (a code of admission) the general one, with policy's own in the
+// summary. A denial is never tried again.
+func (m *move) policyDenied(p PolicyDeniedEvent) error {
+	code, words := p.Code, strings.Join(p.Reasons, " ")
+	if i := Lookup(code); i.Code != code || i.Category != CatPolicyDenied {
+		if code != "" && words != "" {
+			words = string(code) + ": " + words
+		}
+		code = CodePolicyDenied
+	}
+	f := failure(code, words, "")
+	f.Retryable = false
+	return m.fail(f)
 }
 
 func (m *move) enqueued(p EnqueuedEvent) error {
@@ -26,6 +57,9 @@ func (m *move) enqueued(p EnqueuedEvent) error {
 // leaseAcquired turns the claimed item into a lease. The item must be the run's
 // own: a stale or duplicated delivery is refused here and does nothing (R-Q-1).
 func (m *move) leaseAcquired(p LeaseAcquiredEvent) error {
+	if p.Lease.ID == uuid.Nil || p.Lease.Worker == "" {
+		return evidence("the lease's id and worker")
+	}
 	if p.Lease.Token <= m.r.Token {
 		return &StaleLeaseError{State: m.r.State, Token: p.Lease.Token}
 	}
@@ -37,6 +71,9 @@ func (m *move) leaseAcquired(p LeaseAcquiredEvent) error {
 	m.r.Lease = new(p.Lease)
 	m.r.Dispatched = nil
 	if m.r.State == Queued {
+		if p.Attempt == uuid.Nil {
+			return evidence("the new attempt's id")
+		}
 		m.r.State = Leased
 		m.r.AttemptNo++
 		m.r.Attempt = p.Attempt
@@ -47,20 +84,26 @@ func (m *move) leaseAcquired(p LeaseAcquiredEvent) error {
 	return nil
 }
 
+func (m *move) sandboxReady(p SandboxReadyEvent) error {
+	if p.Tier == "" || p.Base == "" {
+		return evidence("the sandbox's isolation and the commit that was checked out")
+	}
+	m.r.State = ContextBuilding
+	return nil
+}
+
 func (m *move) contextReady(p ContextReadyEvent) error {
 	if p.Artifact == "" || p.Digest == "" {
 		return evidence("the stored context")
 	}
 	m.r.Context = p.Digest
-	return m.needLease(Planning)
+	m.r.State = Planning
+	return nil
 }
 
 func (m *move) storePlan(p PlanEvidence) error {
 	if p.Artifact == "" || p.Digest == "" {
 		return evidence("the stored plan")
-	}
-	if m.r.Lease == nil {
-		return &StaleLeaseError{State: m.r.State}
 	}
 	m.r.Plan = p.Digest
 	m.r.PlanRevision++

@@ -1,9 +1,15 @@
 package run
 
+import (
+	"slices"
+
+	"github.com/google/uuid"
+)
+
 // ask opens a gate and parks the run: no lease, no mutation.
 func (m *move) ask(k GateKind, a GateAsked, revision int, resume State) error {
-	if a.Digest == "" || a.Quorum < 1 || a.ExpiresAt.IsZero() {
-		return evidence("the gate's digest, quorum and expiry")
+	if a.ID == uuid.Nil || a.Digest == "" || a.Quorum < 1 || a.ExpiresAt.IsZero() {
+		return evidence("the gate's id, digest, quorum and expiry")
 	}
 	g := Gate{ID: a.ID, Kind: k, Revision: max(revision, 1), Digest: a.Digest, ResumeTo: resume}
 	m.r.Gate = new(g)
@@ -35,11 +41,24 @@ func (m *move) approved(a Approval, bypass bool) error {
 	if len(a.Deciders) == 0 {
 		return evidence("who decided")
 	}
-	as := GateSatisfied
 	if bypass {
-		as = GateBypassed
+		m.closeGate(GateBypassed)
+		m.do(FollowUp{What: FollowUpBypass, Detail: []string{g.ID.String()}}, Notify{What: "gate_bypassed"})
+	} else {
+		m.closeGate(GateSatisfied)
 	}
-	m.closeGate(as)
+	if err := m.granted(g, a); err != nil {
+		return err
+	}
+	if bypass {
+		// Only a satisfied gate opens again; a bypass is not withdrawn.
+		m.r.Dispatched = nil
+	}
+	return nil
+}
+
+// granted goes where an approval of this kind of gate leads.
+func (m *move) granted(g Gate, a Approval) error {
 	switch g.Kind {
 	case GatePlan:
 		m.r.ApprovedPlan = m.r.Plan
@@ -49,6 +68,10 @@ func (m *move) approved(a Approval, bypass bool) error {
 			return evidence("the stored patch")
 		}
 		m.r.ApprovedPatchID = m.r.Patch.PatchID
+		if m.r.BaseMoves > m.r.Limits.MaxBaseMoves {
+			// A person looked, so the patch may follow the base again.
+			m.r.BaseMoves = 0
+		}
 		if m.r.Mode.WantsPR() {
 			m.r.PublishRedeliveries = 0
 			return m.dispatch(g, PRCreating, a)
@@ -57,10 +80,11 @@ func (m *move) approved(a Approval, bypass bool) error {
 	case GateReport:
 		return m.finish(a)
 	case GateBudget:
-		if a.Limits == nil {
+		if a.Limits == nil || a.Limits.MaxAttempts < 1 {
 			return evidence("the raised limit")
 		}
 		m.r.Limits = *a.Limits
+		m.r.Limits.Delays = slices.Clone(a.Limits.Delays)
 		return m.dispatch(g, g.ResumeTo, a)
 	case GateReconcile:
 		if a.Adopt == nil {
@@ -87,6 +111,9 @@ func (m *move) dispatch(g Gate, to State, a Approval) error {
 // finish ends what has nothing to publish.
 func (m *move) finish(a Approval) error {
 	if a.Attest {
+		if a.AttestExpiresAt.IsZero() {
+			return evidence("until when the attestation may come")
+		}
 		m.r.State = AwaitingVerification
 		m.do(RequestAttestation{ExpiresAt: a.AttestExpiresAt}, Notify{What: "attestation_required"})
 		return nil
@@ -110,8 +137,8 @@ func (m *move) changesRequested(p ChangesRequestedEvent) error {
 	m.closeGate(GateChangesRequested)
 	m.do(GiveFeedback{Source: "human", Text: p.Instruction})
 	m.r.Verification, m.r.Verdict = "", ""
-	// A person's request is a new assignment, so the agent has its rounds again.
-	m.r.Repairs = 0
+	// What a person sent back is approved no longer, even if the same comes again.
+	m.r.ApprovedPatchID = ""
 	m.r.State = Executing
 	if g.Kind == GatePlan {
 		m.r.State = Planning
@@ -178,15 +205,17 @@ func (m *move) approvalReopened(p ApprovalReopenedEvent) error {
 	case p.ExpiresAt.IsZero():
 		return evidence("a new expiry")
 	}
+	// An expired gate cannot be superseded, so a moved base closes it, and the next
+	// plan or report asks anew.
 	if p.NewBase != "" && g.Kind == GatePlan {
-		m.closeGate(GateSuperseded)
+		m.closeGate(GateCancelled)
 		m.r.Plan = ""
 		m.r.State = Planning
 		m.enqueue(PhaseExecute, 0)
 		return nil
 	}
 	if p.NewBase != "" && g.Kind == GatePatch {
-		m.closeGate(GateSuperseded)
+		m.closeGate(GateCancelled)
 		m.rebase(p.NewBase)
 		return nil
 	}
@@ -225,9 +254,7 @@ func (m *move) approvalWithdrawn(p ApprovalWithdrawnEvent) error {
 		m.r.ApprovedPatchID = ""
 	}
 	m.r.Gate = new(*g)
-	m.r.Dispatched = nil
-	m.r.Queued = ""
 	m.r.State = WaitingForApproval
-	m.do(Dequeue{}, SetGate{Gate: g.ID, State: GateOpen, ExpiresAt: new(p.ExpiresAt)})
+	m.do(SetGate{Gate: g.ID, State: GateOpen, ExpiresAt: new(p.ExpiresAt)}, Notify{What: "approval_required"})
 	return nil
 }

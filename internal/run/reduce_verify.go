@@ -1,10 +1,16 @@
 package run
 
+import (
+	"slices"
+	"strings"
+)
+
 func (m *move) verificationStarted(p VerificationStartedEvent) error {
 	if p.Digest == "" {
 		return evidence("the fixed command set")
 	}
-	return m.needLease(Verifying)
+	m.r.State = Verifying
+	return nil
 }
 
 // reportFits holds that a report speaks of exactly the patch the run stands on.
@@ -23,7 +29,8 @@ func (m *move) verificationPassed(p VerificationPassedEvent) error {
 		return err
 	}
 	m.r.Verification = p.Report.Digest
-	return m.needLease(Judging)
+	m.r.State = Judging
+	return nil
 }
 
 func (m *move) verificationFailed(p VerificationFailedEvent) error {
@@ -37,7 +44,7 @@ func (m *move) judgeRequiresFix(p JudgeRequiresFixEvent) error {
 	if err := m.judgeable(); err != nil {
 		return err
 	}
-	return m.repair("judge", joinWords(append(p.Judge.Reasons, p.Policy.Reasons...)), p.Judge.Artifact)
+	return m.repair("judge", strings.Join(slices.Concat(p.Judge.Reasons, p.Policy.Reasons), " "), p.Judge.Artifact)
 }
 
 // repair sends the work back to the agent with feedback, within its rounds.
@@ -54,11 +61,20 @@ func (m *move) repair(source, text, artifact string) error {
 }
 
 func (m *move) attemptExhausted(p AttemptExhaustedEvent) error {
-	if !m.r.AttemptsLeft() {
+	switch {
+	case !m.r.AttemptsLeft():
 		return &GuardError{Guard: "attempts", Sentence: "No attempt is left."}
+	case m.r.RepairsLeft() && !p.Identical:
+		return &GuardError{Guard: "repairs", Sentence: "A repair round is left in this attempt."}
+	case p.Code == "":
+		return evidence("a reason code")
+	}
+	source := "verifier"
+	if m.r.State == Judging {
+		source = "judge"
 	}
 	m.do(EndAttempt{Attempt: m.r.Attempt, As: AttemptFailed, Code: p.Code},
-		GiveFeedback{Source: "verifier", Text: p.Summary, Artifact: p.Evidence})
+		GiveFeedback{Source: source, Text: p.Summary, Artifact: p.Evidence})
 	m.again()
 	m.enqueue(PhaseExecute, 0)
 	return nil
@@ -120,7 +136,7 @@ func (m *move) approvalCarried(p ApprovalCarriedEvent) error {
 	if err := m.publishable(p.Judge); err != nil {
 		return err
 	}
-	if m.r.BaseMoves == 0 || m.r.ApprovedPatchID == "" || m.r.ApprovedPatchID != m.r.Patch.PatchID {
+	if !m.r.carries() {
 		return &GuardError{Guard: "carry", Sentence: "The change differs from the approved one, so the approval does not carry over."}
 	}
 	return m.publish(p.Judge.Verdict)
@@ -170,6 +186,9 @@ func (m *move) complete(p CompletionConditionMetEvent) error {
 }
 
 func (m *move) attestationRequired(p AttestationRequiredEvent) error {
+	if p.ExpiresAt.IsZero() {
+		return evidence("until when the attestation may come")
+	}
 	if m.r.State == Judging {
 		if err := m.judgeable(); err != nil {
 			return err

@@ -153,8 +153,8 @@ type Cancel struct {
 	Forced bool `json:"forced"`
 }
 
-// AttemptsUsed counts the attempts that use up the budget: all but those that a
-// drain released, and not the one that is running.
+// AttemptsUsed counts the attempts that use up the budget, the running one
+// included: all but those that a drain released.
 func (r Run) AttemptsUsed() int { return r.AttemptNo - r.Released }
 
 // AttemptsLeft reports whether another attempt may start after the current one.
@@ -166,4 +166,20 @@ func (r Run) RepairsLeft() bool { return r.Repairs < r.Limits.RepairRounds }
 // Holds reports whether ref names the run's active lease.
 func (r Run) Holds(ref *LeaseRef) bool {
 	return r.Lease != nil && ref != nil && r.Lease.ID == ref.ID && r.Lease.Token == ref.Token
+}
+
+// EndCode is the reason code that a terminal run ended with: the failure's, the
+// clock's, or that somebody cancelled it. Empty for SUCCEEDED and active runs.
+func (r Run) EndCode() Code {
+	switch {
+	case r.State == Failed && r.Failure != nil:
+		return r.Failure.Code
+	case r.State == Cancelled && r.Cancel != nil && r.Cancel.By.Kind == Scheduler:
+		return CodeApprovalExpired
+	case r.State == Cancelled:
+		return CodeCancelledByUser
+	case r.State == Expired:
+		return r.Reason
+	}
+	return ""
 }

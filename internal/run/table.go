@@ -24,7 +24,6 @@ const NoState State = ""
 func Transitions() []Transition {
 	evp := slices.Concat(executeStates, verifyStates, publishStates)
 	reclaim := []State{ContextBuilding, Planning, Executing, PatchReady, Verifying, Judging, PRCreating}
-	working := slices.Concat([]State{Preparing, ContextBuilding, Planning, Executing}, verifyStates, publishStates)
 	budget := []State{ContextBuilding, Planning, Executing, Verifying, Judging}
 	notCancelling := slices.DeleteFunc(ActiveStates(), func(s State) bool { return s == Cancelling })
 	vp := slices.Concat(verifyStates, publishStates)
@@ -69,12 +68,17 @@ func Transitions() []Transition {
 		{[]State{AwaitingVerification}, KindAttestationRefused, []State{Failed}, []ActorKind{Attestor}, ""},
 		{[]State{AwaitingVerification}, KindAttestationExpired, []State{Unchanged, Failed, Expired}, []ActorKind{Scheduler}, "by attestation.on_expiry; after max_park EXPIRED"},
 		{executeStates, KindAttemptFailed, []State{Queued, Failed}, []ActorKind{Worker, Scheduler}, "backoff; FAILED when attempts are spent"},
-		{executeStates, KindWorkerLost, []State{Queued, Failed}, []ActorKind{Worker, Scheduler}, "as attempt_failed"},
+		{executeStates, KindWorkerLost, []State{Queued, Failed}, []ActorKind{Scheduler}, "the lease expired by the database's clock; otherwise as attempt_failed"},
 		{executeStates, KindLeaseReleased, []State{Queued}, []ActorKind{Worker, Scheduler}, "at once; counted nowhere"},
 		{vp, KindAttemptFailed, []State{Unchanged, Failed}, []ActorKind{Worker, Scheduler}, "the item comes back; FAILED when redeliveries are spent"},
-		{vp, KindWorkerLost, []State{Unchanged, Failed}, []ActorKind{Worker, Scheduler}, "as attempt_failed"},
+		{vp, KindWorkerLost, []State{Unchanged, Failed}, []ActorKind{Scheduler}, "as attempt_failed; in PR_CREATING with an unresolved operation reconciliation_required instead"},
 		{vp, KindLeaseReleased, []State{Unchanged}, []ActorKind{Worker, Scheduler}, "the item comes back at once"},
-		{slices.Concat([]State{Leased}, working), KindNonRetryableFailure, []State{Failed}, failureActors(), "category, reason code, summary, evidence"},
+		{[]State{Leased, Preparing, ContextBuilding}, KindNonRetryableFailure, []State{Failed}, []ActorKind{Worker}, "category, reason code, summary, evidence"},
+		{[]State{Planning, Executing}, KindNonRetryableFailure, []State{Failed}, []ActorKind{AgentRuntime}, "as above"},
+		{[]State{PatchReady}, KindNonRetryableFailure, []State{Failed}, []ActorKind{Verifier}, "as above"},
+		{[]State{Verifying}, KindNonRetryableFailure, []State{Failed}, []ActorKind{Verifier, ControlPlane}, "as above; also when no attempt is left"},
+		{[]State{Judging}, KindNonRetryableFailure, []State{Failed}, []ActorKind{Judge, ControlPlane}, "as above; also when no attempt is left"},
+		{publishStates, KindNonRetryableFailure, []State{Failed}, []ActorKind{GitIntegration}, "as above"},
 		{budget, KindBudgetExceeded, []State{WaitingForApproval, Failed}, []ActorKind{ControlPlane}, "by budget.on_exceeded"},
 		{slices.Concat([]State{Created, Queued}, evp), KindTimeout, []State{Expired}, []ActorKind{Scheduler}, "max_defer or the queue time-out; only without a lease"},
 		{notCancelling, KindRunTimeout, []State{Expired, Failed}, []ActorKind{Scheduler}, "active time, not waiting time"},
@@ -88,10 +92,6 @@ func approvedTargets() []State {
 		ContextBuilding, Planning, Verifying, Judging}
 }
 
-func failureActors() []ActorKind {
-	return []ActorKind{Worker, AgentRuntime, Verifier, Judge, GitIntegration, ControlPlane, Scheduler}
-}
-
 // Kinds lists every event kind once, in table order.
 func Kinds() []Kind {
 	var ks []Kind
@@ -103,7 +103,8 @@ func Kinds() []Kind {
 	return ks
 }
 
-// handover lists the events that end the lease as RELEASED, reason "handover".
+// handover lists the events that end the lease, RELEASED with reason "handover"
+// when its holder caused them.
 func handover(k Kind) bool {
 	switch k {
 	case KindPlanApprovalRequired, KindPatchCreated, KindReportCreated, KindNoChangeReported,
@@ -115,13 +116,45 @@ func handover(k Kind) bool {
 	return false
 }
 
-// outsideLease lists the events that others may post while a lease is active.
-func outsideLease(k Kind, by ActorKind) bool {
+// LeaseRule says what an event asks of the run's lease.
+type LeaseRule string
+
+// Lease rules. While a lease is active only its holder posts progress, and
+// without one nobody does.
+const (
+	// LeaseHolder: only the holder of the active lease.
+	LeaseHolder LeaseRule = "holder"
+	// LeaseOverruled: somebody else ends or overrules the active lease; where
+	// there is none there is nothing to end.
+	LeaseOverruled LeaseRule = "overruled"
+	// LeaseAny: with a lease or without.
+	LeaseAny LeaseRule = "any"
+	// LeaseNone: only while no lease is active.
+	LeaseNone LeaseRule = "none"
+)
+
+// LeaseRuleOf returns the rule for an event of that actor in that state.
+func LeaseRuleOf(s State, k Kind, by ActorKind) LeaseRule {
 	switch k {
-	case KindCancelRequested, KindWorkerLost, KindRunTimeout, KindBudgetExceeded, KindPolicyDenied:
-		return true
-	case KindAttemptFailed, KindLeaseReleased, KindReconciliationRequired, KindCancelConfirmed:
-		return by == Scheduler
+	case KindCancelRequested, KindRunTimeout, KindPolicyDenied, KindBudgetExceeded:
+		return LeaseAny
+	case KindWorkerLost:
+		return LeaseOverruled
+	case KindAttemptFailed, KindLeaseReleased, KindCancelConfirmed:
+		if by == Scheduler {
+			return LeaseOverruled
+		}
+		return LeaseHolder
+	case KindReconciliationRequired:
+		if by == Scheduler {
+			return LeaseAny
+		}
+		return LeaseHolder
+	case KindLeaseAcquired, KindTimeout, KindApprovalWithdrawn:
+		return LeaseNone
 	}
-	return false
+	if s.NeedsWork() && s != Queued {
+		return LeaseHolder
+	}
+	return LeaseNone
 }

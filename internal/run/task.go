@@ -102,7 +102,8 @@ func TaskTransitions() []TaskTransition {
 		{[]TaskState{TaskSubmitted}, TaskEvValidationStarted, []TaskState{TaskValidating}, cp},
 		{[]TaskState{TaskValidating}, TaskEvAccepted, []TaskState{TaskReady}, []ActorKind{Policy}},
 		{[]TaskState{TaskValidating}, TaskEvRefused, []TaskState{TaskRejected}, []ActorKind{Policy}},
-		{[]TaskState{TaskReady, TaskRunning}, TaskEvRunCreated, []TaskState{TaskRunning}, []ActorKind{ControlPlane, Human, GitIntegration}},
+		{[]TaskState{TaskReady}, TaskEvRunCreated, []TaskState{TaskRunning}, []ActorKind{ControlPlane, Human}},
+		{[]TaskState{TaskRunning}, TaskEvRunCreated, []TaskState{TaskRunning}, []ActorKind{GitIntegration}},
 		{busy, TaskEvRunWaits, []TaskState{TaskWaiting}, cp},
 		{busy, TaskEvRunGoesOn, []TaskState{TaskRunning}, cp},
 		{busy, TaskEvRunEnded, []TaskState{TaskCompleted, TaskRunning, TaskReady, TaskFailed, TaskCancelled}, cp},
@@ -135,6 +136,7 @@ func ReduceTask(t Task, ev TaskEvent) (Task, error) {
 	if !taskLegal(t.State, ev) {
 		return t, &TaskError{State: t.State, Kind: ev.Kind}
 	}
+	before := t
 	if ev.Reason != "" {
 		t.Reason = ev.Reason
 	}
@@ -151,23 +153,35 @@ func ReduceTask(t Task, ev TaskEvent) (Task, error) {
 		t.State = TaskRejected
 	case TaskEvRunCreated:
 		return taskRun(t, ev)
-	case TaskEvRunWaits:
-		t.State = TaskWaiting
-	case TaskEvRunGoesOn:
+	case TaskEvRunWaits, TaskEvRunGoesOn:
+		if !t.Active {
+			return before, &TaskError{t.State, ev.Kind, "no run is active"}
+		}
 		t.State = TaskRunning
+		if ev.Kind == TaskEvRunWaits {
+			t.State = TaskWaiting
+		}
 	case TaskEvRunEnded:
 		return taskRunEnded(t, ev)
-	case TaskEvMerged:
-		t.State, t.AwaitsMerge = TaskCompleted, false
-	case TaskEvPRClosed:
+	case TaskEvMerged, TaskEvPRClosed, TaskEvMergeWaitOver:
+		if !t.AwaitsMerge {
+			return before, &TaskError{t.State, ev.Kind, "the task does not wait for a merge"}
+		}
 		t.AwaitsMerge = false
-		return taskAfterFailure(t, false), nil
-	case TaskEvMergeWaitOver, TaskEvClosed, TaskEvIdle:
+		switch ev.Kind {
+		case TaskEvMerged:
+			t.State = TaskCompleted
+		case TaskEvPRClosed:
+			t = taskAfterFailure(t, false)
+		default:
+			t.State = TaskFailed
+		}
+	case TaskEvClosed, TaskEvIdle:
 		t.State = TaskFailed
 	case TaskEvCancelRequested:
 		t.CancelRequested, t.Auto = true, false
 		if !t.Active {
-			t.State = TaskCancelled
+			t.State, t.AwaitsMerge = TaskCancelled, false
 		}
 	}
 	return t, nil
@@ -190,7 +204,7 @@ func taskRun(t Task, ev TaskEvent) (Task, error) {
 	case ev.By.Kind == ControlPlane && !t.Auto:
 		return t, &TaskError{t.State, ev.Kind, "a person has to ask for it"}
 	}
-	t.State, t.Active, t.Auto, t.Reason = TaskRunning, true, false, ""
+	t.State, t.Active, t.Auto, t.AwaitsMerge, t.Reason = TaskRunning, true, false, false, ""
 	t.RunsUsed++
 	return t, nil
 }
@@ -199,24 +213,27 @@ func taskRunEnded(t Task, ev TaskEvent) (Task, error) {
 	if ev.Run == nil || !ev.Run.State.Terminal() {
 		return t, &TaskError{t.State, ev.Kind, "the run has not ended"}
 	}
+	if !t.Active {
+		return t, &TaskError{t.State, ev.Kind, "no run is active"}
+	}
 	t.Active = false
-	if ev.Run.State == Succeeded {
-		if t.Mode == ModePRMerged && ev.Run.PR != nil && !t.CancelRequested {
-			t.State, t.AwaitsMerge = TaskRunning, true
-			return t, nil
-		}
+	unmerged := t.Mode == ModePRMerged && ev.Run.PR != nil
+	switch {
+	case ev.Run.State == Succeeded && !unmerged:
 		t.State, t.Reason = TaskCompleted, ""
 		return t, nil
+	case ev.Run.State == Succeeded && t.CancelRequested:
+		// The run did its part, but the mode is met by a merge that nobody waits for.
+		t.State = TaskCancelled
+		return t, nil
+	case ev.Run.State == Succeeded:
+		t.State, t.AwaitsMerge, t.Reason = TaskRunning, true, ""
+		return t, nil
 	}
-	switch {
-	case ev.Run.Failure != nil:
-		t.Reason = string(ev.Run.Failure.Code)
-	case ev.Run.State == Cancelled:
-		t.Reason = string(CodeCancelledByUser)
-	default:
-		t.Reason = string(ev.Run.Reason)
-	}
-	return taskAfterFailure(t, Lookup(Code(t.Reason)).Retry == RetryAgain), nil
+	t.Reason = string(ev.Run.EndCode())
+	// A person's no is final for the control plane, whatever its code says.
+	again := Lookup(Code(t.Reason)).Retry == RetryAgain && (ev.Run.Failure == nil || ev.Run.Failure.Retryable)
+	return taskAfterFailure(t, again), nil
 }
 
 // taskAfterFailure leaves the task READY while runs are left; auto says whether
