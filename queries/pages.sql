@@ -1,0 +1,188 @@
+-- What pages and lists read. Every query takes the tenant from the principal (T1).
+
+-- name: PageTasks :many
+SELECT t.id, t.title, t.goal, t.kind, t.repository_id, r.name AS repository_name, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest,
+       t.agent_profile, t.parent_task_id, t.requested_by, u.name AS requester, t.state, t.max_runs, t.runs_used, t.active_run_id,
+       t.cancel_requested, t.reason, t.reason_words, t.created_at, t.updated_at,
+       coalesce((SELECT x.id::text FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_id,
+       coalesce((SELECT x.state FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_state
+FROM tasks t
+JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
+JOIN users u ON u.id = t.requested_by
+WHERE t.tenant_id = @tenant_id
+  AND (@state::text = '' OR t.state = @state)
+  AND (sqlc.narg(repository_id)::uuid IS NULL OR t.repository_id = sqlc.narg(repository_id))
+  AND (sqlc.narg(requested_by)::uuid IS NULL OR t.requested_by = sqlc.narg(requested_by))
+  AND (sqlc.narg(id)::uuid IS NULL OR t.id = sqlc.narg(id))
+  AND (@query::text = '' OR position(lower(@query) IN lower(t.title)) > 0)
+  AND (t.created_at, t.id) < (@before_at::timestamptz, @before_id::uuid)
+ORDER BY t.created_at DESC, t.id DESC
+LIMIT @count;
+
+-- name: AnyTask :one
+SELECT EXISTS (SELECT 1 FROM tasks WHERE tenant_id = $1)::bool AS found;
+
+-- name: PageTaskEvents :many
+SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, reason, run_id, at
+FROM task_events WHERE tenant_id = $1 AND task_id = $2 ORDER BY seq LIMIT 500;
+
+-- name: PageRuns :many
+SELECT sqlc.embed(x), t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
+       coalesce(w.name, '')::text AS worker_name, coalesce(b.isolation, '')::text AS worker_isolation,
+       l.acquired_at AS lease_acquired_at, l.heartbeat_at AS lease_heartbeat_at, l.expires_at AS lease_expires_at
+FROM runs x
+JOIN tasks t ON t.tenant_id = x.tenant_id AND t.id = x.task_id
+JOIN repositories r ON r.tenant_id = x.tenant_id AND r.id = x.repository_id
+LEFT JOIN run_leases l ON l.run_id = x.id
+LEFT JOIN worker_credentials w ON w.id = l.worker_id
+LEFT JOIN worker_boots b ON b.id = l.boot_id
+WHERE x.tenant_id = @tenant_id
+  AND (@state::text = '' OR x.state = @state)
+  AND (sqlc.narg(task_id)::uuid IS NULL OR x.task_id = sqlc.narg(task_id))
+  AND (sqlc.narg(repository_id)::uuid IS NULL OR x.repository_id = sqlc.narg(repository_id))
+  AND (sqlc.narg(id)::uuid IS NULL OR x.id = sqlc.narg(id))
+  AND (@query::text = '' OR position(lower(@query) IN lower(t.title)) > 0)
+  AND (x.created_at, x.id) < (@before_at::timestamptz, @before_id::uuid)
+ORDER BY x.created_at DESC, x.id DESC
+LIMIT @count;
+
+-- name: AnyRun :one
+SELECT EXISTS (SELECT 1 FROM runs WHERE tenant_id = $1)::bool AS found;
+
+-- name: RunWaits :one
+-- Until when a delayed item waits, and how many workers could take the phase now.
+SELECT d.available_at FROM run_delayed d WHERE d.tenant_id = $1 AND d.run_id = $2;
+
+-- name: LiveWorkers :one
+SELECT count(*)::bigint AS workers FROM worker_boots b JOIN worker_credentials w ON w.id = b.worker_id
+WHERE (w.tenant_id IS NULL OR w.tenant_id = @tenant_id::uuid) AND w.revoked_at IS NULL AND b.state = 'READY'
+  AND @phase::text = ANY(b.phases) AND b.heartbeat_at > now() - make_interval(secs => sqlc.arg(stale_seconds)::float8);
+
+-- name: PageGates :many
+SELECT sqlc.embed(g), t.title AS task_title, t.requested_by, u.name AS requester, r.name AS repository_name, x.state AS run_state, x.risk, x.patch,
+       (SELECT count(DISTINCT d.user_id) FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.verdict = 'approve')::bigint AS approvals,
+       coalesce((SELECT du.name FROM decisions d JOIN users du ON du.id = d.user_id WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS last_decider,
+       coalesce((SELECT d.text FROM decisions d WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS last_text
+FROM gates g
+JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
+JOIN users u ON u.id = t.requested_by
+JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
+JOIN runs x ON x.tenant_id = g.tenant_id AND x.id = g.run_id
+WHERE g.tenant_id = @tenant_id
+  AND (cardinality(@states::text[]) = 0 OR g.state = ANY(@states))
+  AND (sqlc.narg(run_id)::uuid IS NULL OR g.run_id = sqlc.narg(run_id))
+  AND (sqlc.narg(id)::uuid IS NULL OR g.id = sqlc.narg(id))
+  AND (g.opened_at, g.id) > (@after_at::timestamptz, @after_id::uuid)
+ORDER BY g.opened_at, g.id
+LIMIT @count;
+
+-- name: RecentGates :many
+SELECT g.id, g.kind, g.state, g.closed_at, t.title AS task_title, r.name AS repository_name,
+       coalesce((SELECT du.name FROM decisions d JOIN users du ON du.id = d.user_id WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS decided_by
+FROM gates g
+JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
+JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
+WHERE g.tenant_id = @tenant_id AND g.closed_at > now() - interval '7 days'
+ORDER BY g.closed_at DESC LIMIT @count;
+
+-- name: CountMyGates :one
+SELECT count(*)::bigint AS gates FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
+WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND g.role = ANY(@roles::text[]) AND t.requested_by <> @user_id::uuid
+  AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.user_id = @user_id AND d.verdict = 'approve');
+
+-- name: PageDecisions :many
+SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at, d.seq
+FROM decisions d JOIN users u ON u.id = d.user_id
+WHERE d.tenant_id = $1 AND d.gate_id = $2 ORDER BY d.seq;
+
+-- name: RunDecisions :many
+SELECT d.id, d.gate_id, g.kind AS gate_kind, d.revision, d.user_id, u.name AS user_name, d.verdict, d.text, d.at
+FROM decisions d JOIN gates g ON g.tenant_id = d.tenant_id AND g.id = d.gate_id JOIN users u ON u.id = d.user_id
+WHERE d.tenant_id = $1 AND g.run_id = $2 ORDER BY d.seq;
+
+-- name: PageAttempts :many
+SELECT a.id, a.attempt_no, a.state, a.code, a.started_at, a.ended_at, coalesce(w.name, '')::text AS worker_name
+FROM attempts a LEFT JOIN worker_credentials w ON w.id = a.worker_id
+WHERE a.tenant_id = $1 AND a.run_id = $2 ORDER BY a.attempt_no;
+
+-- name: PageSteps :many
+SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, seq
+FROM steps WHERE tenant_id = $1 AND run_id = $2 AND seq > $3 ORDER BY seq LIMIT $4;
+
+-- name: PageStep :one
+SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, seq
+FROM steps WHERE tenant_id = $1 AND run_id = $2 AND id = $3;
+
+-- name: PageStepLog :many
+-- The newest chunks of one step, newest first; the reader turns them round.
+SELECT id, stream, data FROM log_chunks
+WHERE tenant_id = @tenant_id AND run_id = @run_id AND lease_id = @lease_id AND call_id = @call_id
+ORDER BY id DESC LIMIT @count;
+
+-- name: PageLogs :many
+SELECT id, attempt_no, stream, call_id, data, at FROM log_chunks WHERE tenant_id = $1 AND run_id = $2 AND id > $3 ORDER BY id LIMIT $4;
+
+-- name: PageArtifacts :many
+SELECT a.id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
+FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id
+WHERE a.tenant_id = $1 AND a.run_id = $2 ORDER BY a.created_at, a.id LIMIT 1000;
+
+-- name: PageArtifact :one
+SELECT a.id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
+FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id
+WHERE a.tenant_id = $1 AND a.id = $2;
+
+-- name: PageUsage :one
+SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
+       coalesce(sum(cost_micros), 0)::bigint AS cost_micros, count(*)::bigint AS reports
+FROM usages WHERE tenant_id = $1 AND run_id = $2;
+
+-- name: PageVerification :one
+SELECT artifact_id, attempt_no, digest, patch_digest, passed, infrastructure, summary, created_at
+FROM verifications WHERE tenant_id = $1 AND run_id = $2 ORDER BY created_at DESC LIMIT 1;
+
+-- name: PagePulls :many
+SELECT p.id, p.repository_id, p.task_id, p.run_id, p.number, p.state, p.url, p.title, p.body, p.head_branch, p.base_branch, p.head_sha, p.merge_sha,
+       p.created_at, p.updated_at, r.name AS repository_name, r.clone_url, f.kind AS forge_kind, coalesce(u.name, '')::text AS merged_by_name
+FROM pull_requests p
+JOIN repositories r ON r.tenant_id = p.tenant_id AND r.id = p.repository_id
+JOIN forges f ON f.tenant_id = r.tenant_id AND f.id = r.forge_id
+LEFT JOIN users u ON u.id = p.merged_by
+WHERE p.tenant_id = @tenant_id
+  AND (sqlc.narg(id)::uuid IS NULL OR p.id = sqlc.narg(id))
+  AND (sqlc.narg(task_id)::uuid IS NULL OR p.task_id = sqlc.narg(task_id))
+  AND (sqlc.narg(run_id)::uuid IS NULL OR p.run_id = sqlc.narg(run_id))
+  AND (sqlc.narg(repository_id)::uuid IS NULL OR p.repository_id = sqlc.narg(repository_id))
+  AND (@branch::text = '' OR p.head_branch = @branch)
+ORDER BY p.created_at DESC, p.id DESC LIMIT 500;
+
+-- name: PageForges :many
+SELECT id, name, kind, base_url FROM forges WHERE tenant_id = $1 ORDER BY name;
+
+-- name: PageRepositories :many
+SELECT r.id, r.name, r.forge_id, f.kind AS forge_kind, f.name AS forge_name, r.clone_url, r.default_branch, r.verification, r.scope, r.forbidden, r.created_at,
+       (SELECT count(*) FROM tasks t WHERE t.tenant_id = r.tenant_id AND t.repository_id = r.id)::bigint AS tasks
+FROM repositories r JOIN forges f ON f.tenant_id = r.tenant_id AND f.id = r.forge_id
+WHERE r.tenant_id = @tenant_id AND r.name > @after_name::text AND (sqlc.narg(id)::uuid IS NULL OR r.id = sqlc.narg(id))
+ORDER BY r.name LIMIT @count;
+
+-- name: InsertRepository :one
+INSERT INTO repositories (id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, created_by)
+VALUES (@id, @tenant_id, @forge_id, @name, @clone_url, @default_branch, @verification, @scope, @forbidden, @created_by)
+RETURNING created_at;
+
+-- name: PageWorkers :many
+SELECT DISTINCT ON (w.id) w.id, w.name AS credential_name, w.revoked_at, b.id AS boot_id, b.name, b.version, b.state, b.phases, b.isolation,
+       b.max_concurrent, b.heartbeat_at, b.started_at,
+       (SELECT count(*) FROM run_leases l WHERE l.worker_id = w.id)::bigint AS leases,
+       coalesce((SELECT l.run_id::text FROM run_leases l WHERE l.worker_id = w.id ORDER BY l.acquired_at LIMIT 1), '')::text AS run_id
+FROM worker_credentials w JOIN worker_boots b ON b.worker_id = w.id
+WHERE w.tenant_id IS NULL OR w.tenant_id = @tenant_id::uuid
+ORDER BY w.id, b.started_at DESC;
+
+-- name: QueueDepth :one
+SELECT count(*)::bigint AS depth, coalesce(min(visible_at), 'epoch')::timestamptz AS oldest FROM run_queue WHERE tenant_id = $1;
+
+-- name: InsertAudit :exec
+INSERT INTO audit_log (tenant_id, actor_kind, actor_id, actor_name, channel, remote_addr, request_id, action, object_type, object_id, result, reason, detail)
+VALUES (@tenant_id, @actor_kind, @actor_id, @actor_name, @channel, @remote_addr, @request_id, @action, @object_type, @object_id, @result, @reason, @detail);
