@@ -1,0 +1,5 @@
+package devmode
+
+import "syscall"
+
+func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGTERM }
