@@ -70,6 +70,26 @@ func findCgroups() []cgroupMount {
 	return out
 }
 
+// cgroupPrefix marks groups as ours.
+const cgroupPrefix = "signalbox-"
+
+// removeStale removes groups of workers that were killed. Only empty groups can
+// be removed at all; young ones may be about to be filled.
+func removeStale(mounts []cgroupMount) {
+	for _, m := range mounts {
+		entries, err := os.ReadDir(m.dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err == nil && strings.HasPrefix(e.Name(), cgroupPrefix) && time.Since(info.ModTime()) > startTime {
+				_ = os.Remove(filepath.Join(m.dir, e.Name()))
+			}
+		}
+	}
+}
+
 // cgroup is the set of groups of one running command.
 type cgroup struct {
 	leaves    []cgroupLeaf

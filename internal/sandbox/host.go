@@ -24,6 +24,7 @@ type host struct {
 	bwrap    string
 	state    string
 	ownState bool
+	lock     *os.File // held while this process is the state directory's only user
 	init     string // host path of the init binary, readable by payload users
 	cgroups  []cgroupMount
 }
@@ -58,7 +59,7 @@ func (h *host) installInit() error {
 		return fmt.Errorf("find the running executable: %w", err)
 	}
 	uid, gid := h.User(0)
-	if reachable(self, uid, gid) == nil {
+	if readable(self, uid, gid) == nil {
 		h.init = self
 		return nil
 	}
@@ -66,7 +67,7 @@ func (h *host) installInit() error {
 	if err := copyFile(dst, "/proc/self/exe"); err != nil {
 		return fmt.Errorf("copy the sandbox init to %s: %w", dst, err)
 	}
-	if err := reachable(dst, uid, gid); err != nil {
+	if err := readable(dst, uid, gid); err != nil {
 		return fmt.Errorf("sandbox state directory cannot be used: %w", err)
 	}
 	h.init = dst
@@ -79,6 +80,10 @@ func copyFile(dst, src string) (err error) {
 		return err
 	}
 	defer in.Close()
+	// A child forked while the copy is open for writing would hold it open
+	// until it executes, and starting the copy would fail with "text file busy".
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
@@ -90,9 +95,36 @@ func copyFile(dst, src string) (err error) {
 	return out.Chmod(0o755)
 }
 
-// reachable says whether a user may read the path, and names the first parent
+// tidy removes what a killed worker left in the state directory. It does so
+// only as the directory's single user.
+func (h *host) tidy() error {
+	f, err := os.OpenFile(filepath.Join(h.state, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock sandbox state directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return f.Close() // another worker uses it as well
+	}
+	h.lock = f
+	entries, err := os.ReadDir(h.state)
+	if err != nil {
+		return fmt.Errorf("tidy sandbox state directory: %w", err)
+	}
+	for _, e := range entries {
+		for _, prefix := range []string{"box-", "init-", "probe-"} {
+			if strings.HasPrefix(e.Name(), prefix) {
+				if err := h.Remove(filepath.Join(h.state, e.Name())); err != nil {
+					return fmt.Errorf("tidy sandbox state directory: %w", err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// readable says whether a user may read the path, and names the first parent
 // that is in the way.
-func reachable(path string, uid, gid uint32) error {
+func readable(path string, uid, gid uint32) error {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", path, err)
@@ -151,7 +183,7 @@ func (h *host) Open(ctx context.Context, spec Spec) (Box, error) {
 	if st.Uid != uid {
 		return nil, fmt.Errorf("open sandbox: workspace %s belongs to uid %d, not to %d: Own was not called", spec.Workspace, st.Uid, uid)
 	}
-	if err := reachable(spec.Workspace, uid, gid); err != nil {
+	if err := readable(spec.Workspace, uid, gid); err != nil {
 		return nil, fmt.Errorf("open sandbox: %w", err)
 	}
 	for i, m := range spec.ReadOnly {
@@ -161,7 +193,7 @@ func (h *host) Open(ctx context.Context, spec Spec) (Box, error) {
 		if !filepath.IsAbs(m.Host) || !filepath.IsAbs(m.Inside) {
 			return nil, fmt.Errorf("open sandbox: mount %s at %s needs absolute paths", m.Host, m.Inside)
 		}
-		if err := reachable(m.Host, uid, gid); err != nil {
+		if err := readable(m.Host, uid, gid); err != nil {
 			return nil, fmt.Errorf("open sandbox: mount: %w", err)
 		}
 	}
@@ -179,6 +211,9 @@ func (h *host) Open(ctx context.Context, spec Spec) (Box, error) {
 }
 
 func (h *host) Close() error {
+	if h.lock != nil {
+		defer h.lock.Close()
+	}
 	if h.ownState {
 		if err := os.RemoveAll(h.state); err != nil {
 			return fmt.Errorf("remove sandbox state: %w", err)

@@ -36,6 +36,17 @@ func sessionMembers(sid int) map[int]struct{} {
 	return out
 }
 
+// childrenOf lists the direct children of a process.
+func childrenOf(parent int) []int {
+	var out []int
+	for _, pid := range allPIDs() {
+		if _, ppid, ok := readStat(pid); ok && ppid == parent {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
 // killUser ends every process of a user that belongs to one box alone. It
 // repeats, because processes may be born while it looks.
 func killUser(uid uint32) int {

@@ -39,11 +39,8 @@ type initSpec struct {
 	DataLimit bool // bound Memory by RLIMIT_DATA: there is no control group
 }
 
-// initStatus is what init tells the worker through fdStatus, one JSON document
-// per line: first Started, then the end.
+// initStatus is what init tells the worker through fdStatus at the end.
 type initStatus struct {
-	Started   bool   `json:",omitempty"`
-	Ended     bool   `json:",omitempty"`
 	ExitCode  int    `json:",omitempty"`
 	Signal    int    `json:",omitempty"`
 	CPUMicros int64  `json:",omitempty"`
@@ -80,6 +77,7 @@ func superviseMain() int {
 	if err := unix.CloseRange(fdStatus+1, ^uint(0)>>1&0x7fffffff, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return initFail("close other descriptors", err)
 	}
+	worker := os.Getppid()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 
@@ -104,7 +102,7 @@ func superviseMain() int {
 	}
 	path, code, err := lookPath(spec.Argv[0], spec.Env, spec.Dir)
 	if err != nil {
-		return finish(status, initStatus{Started: true, Ended: true, ExitCode: code, Detail: err.Error()})
+		return finish(status, initStatus{ExitCode: code, Detail: err.Error()})
 	}
 	if err := setLimits(spec); err != nil {
 		return initFail("set limits", err)
@@ -119,14 +117,17 @@ func superviseMain() int {
 	}
 	pid, err := syscall.ForkExec(path, spec.Argv, attr)
 	if err != nil {
-		return finish(status, initStatus{Started: true, Ended: true, ExitCode: 126, Detail: fmt.Sprintf("start %s: %v", path, err)})
+		return finish(status, initStatus{ExitCode: 126, Detail: fmt.Sprintf("start %s: %v", path, err)})
 	}
 	syscall.Close(fdReport)
-	if err := status.Encode(initStatus{Started: true}); err != nil {
-		return initFail("report start", err)
-	}
 	go func() {
 		for range signals {
+			if !spec.Namespace && os.Getppid() != worker {
+				// Nobody is left who would follow TERM with KILL.
+				for _, pid := range leftoverPIDs(false) {
+					_ = unix.Kill(pid, unix.SIGKILL)
+				}
+			}
 			// To the group, so that a shell's children hear it as well.
 			_ = unix.Kill(-pid, unix.SIGTERM)
 		}
@@ -146,13 +147,12 @@ func awaitPayload(pid int) initStatus {
 			continue
 		}
 		if err != nil {
-			return initStatus{Ended: true, ExitCode: 255, Detail: fmt.Sprintf("wait: %v", err)}
+			return initStatus{ExitCode: 255, Detail: fmt.Sprintf("wait: %v", err)}
 		}
 		if got != pid || (!ws.Exited() && !ws.Signaled()) {
 			continue
 		}
 		end := initStatus{
-			Ended:     true,
 			ExitCode:  ws.ExitStatus(),
 			CPUMicros: ru.Utime.Sec*1e6 + ru.Utime.Usec + ru.Stime.Sec*1e6 + ru.Stime.Usec,
 			MaxRSS:    ru.Maxrss * 1024,

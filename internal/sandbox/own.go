@@ -92,18 +92,17 @@ func ownEntry(dir *os.File, name string, uid, gid int) error {
 	return nil
 }
 
-// Remove deletes by descriptors (os.RemoveAll does) after opening directories
-// that the payload has closed, such as a module cache.
+// Remove deletes by descriptors, never by path. What a plain removal cannot do
+// (directories closed by their owner, nesting deeper than descriptors last) is
+// flattened first.
 func (h *host) Remove(dir string) error {
 	if err := sane(dir); err != nil {
 		return fmt.Errorf("remove workspace: %w", err)
 	}
-	if !h.root {
-		if err := openTree(dir); err != nil {
-			return fmt.Errorf("remove workspace: %w", err)
-		}
+	if os.RemoveAll(dir) == nil {
+		return nil
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := removeFlat(dir); err != nil {
 		return fmt.Errorf("remove workspace: %w", err)
 	}
 	return nil
@@ -116,46 +115,90 @@ func sane(dir string) error {
 	return nil
 }
 
-// openTree makes every directory searchable and writable for its owner. The
-// mode is changed through a descriptor that was opened without following.
-func openTree(dir string) error {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+// removeFlat moves every directory up to the top before it empties it, so that
+// it needs two descriptors however deep the tree is.
+func removeFlat(dir string) error {
+	top, err := openDirAt(unix.AT_FDCWD, dir)
 	if err != nil {
-		if errors.Is(err, unix.ENOENT) {
-			return nil
-		}
-		return fmt.Errorf("open %s: %w", dir, err)
+		return err
 	}
-	return openTreeAt(fd, dir)
+	defer top.Close()
+	for moved := 0; ; {
+		names, err := top.Readdirnames(-1)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", dir, err)
+		}
+		if len(names) == 0 {
+			break
+		}
+		for _, name := range names {
+			err := unix.Unlinkat(int(top.Fd()), name, 0)
+			if err == nil || errors.Is(err, unix.ENOENT) {
+				continue
+			}
+			if moved, err = emptyInto(top, name, moved); err != nil {
+				return err
+			}
+		}
+		if _, err := top.Seek(0, 0); err != nil {
+			return fmt.Errorf("list %s again: %w", dir, err)
+		}
+	}
+	return os.Remove(dir)
 }
 
-func openTreeAt(pathFD int, name string) error {
-	defer unix.Close(pathFD)
-	self := fmt.Sprintf("/proc/self/fd/%d", pathFD)
+// emptyInto removes a directory of top after moving its directories to top
+// under names of our own.
+func emptyInto(top *os.File, name string, moved int) (int, error) {
+	dir, err := openDirAt(int(top.Fd()), name)
+	if err != nil {
+		return moved, err
+	}
+	defer dir.Close()
+	entries, err := dir.Readdirnames(-1)
+	if err != nil {
+		return moved, fmt.Errorf("list %s: %w", name, err)
+	}
+	for _, e := range entries {
+		if unix.Unlinkat(int(dir.Fd()), e, 0) == nil {
+			continue
+		}
+		// A directory that may not be written to cannot be moved either.
+		if sub, err := openDirAt(int(dir.Fd()), e); err == nil {
+			sub.Close()
+		}
+		for {
+			moved++
+			err = unix.Renameat2(int(dir.Fd()), e, int(top.Fd()), fmt.Sprintf(".removed-%d", moved), unix.RENAME_NOREPLACE)
+			if !errors.Is(err, unix.EEXIST) {
+				break
+			}
+		}
+		if err != nil {
+			return moved, fmt.Errorf("move %s: %w", e, err)
+		}
+	}
+	if err := unix.Unlinkat(int(top.Fd()), name, unix.AT_REMOVEDIR); err != nil {
+		return moved, fmt.Errorf("remove %s: %w", name, err)
+	}
+	return moved, nil
+}
+
+// openDirAt opens a directory for listing and opens it up to its owner, without
+// following a link at any point.
+func openDirAt(at int, name string) (*os.File, error) {
+	hold, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	defer unix.Close(hold)
+	self := fmt.Sprintf("/proc/self/fd/%d", hold)
 	if err := unix.Chmod(self, 0o700); err != nil {
-		return fmt.Errorf("open up %s: %w", name, err)
+		return nil, fmt.Errorf("open up %s: %w", name, err)
 	}
 	fd, err := unix.Open(self, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("open %s: %w", name, err)
+		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	dir := os.NewFile(uintptr(fd), name)
-	defer dir.Close()
-	entries, err := dir.ReadDir(-1)
-	if err != nil {
-		return fmt.Errorf("list %s: %w", name, err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		sub, err := unix.Openat(fd, e.Name(), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("open %s: %w", filepath.Join(name, e.Name()), err)
-		}
-		if err := openTreeAt(sub, filepath.Join(name, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return os.NewFile(uintptr(fd), name), nil
 }

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -25,7 +24,9 @@ import (
 const (
 	defaultGrace = 5 * time.Second
 	// drainTime bounds how long a leaked pipe may hold up the end.
-	drainTime   = 2 * time.Second
+	drainTime = 2 * time.Second
+	// startTime bounds how long a box may take before the payload runs.
+	startTime   = time.Minute
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
@@ -35,7 +36,8 @@ type child struct {
 	proc   *os.Process
 	pidfd  int // init's; -1 once closed
 	group  *cgroup
-	killed bool
+	killed bool // by us
+	waited bool // proc is gone
 }
 
 func (c *child) signal(sig unix.Signal) {
@@ -52,12 +54,26 @@ func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.killed = true
-	if c.proc != nil {
+	if c.proc != nil && !c.waited {
+		// A bubblewrap that dies while it starts leaves a child which has not
+		// yet asked to die with it: hold it still, end its children, then it.
+		if c.proc.Signal(unix.SIGSTOP) == nil {
+			for _, pid := range childrenOf(c.proc.Pid) {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
 		_ = c.proc.Kill()
 	}
 	if c.group != nil {
 		c.group.kill()
 	}
+}
+
+// reaped says that the process id may be somebody else's from now on.
+func (c *child) reaped() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waited = true
 }
 
 func (c *child) closePidfd() {
@@ -103,7 +119,19 @@ func (b *box) Run(ctx context.Context, cmd Command) (Result, error) {
 func (b *box) runLocked(ctx context.Context, cmd Command) (res Result, err error) {
 	s := &session{box: b, cmd: cmd, child: &child{pidfd: -1}}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.start(); err != nil {
+	if err := b.register(s.child); err != nil {
+		return Result{}, err
+	}
+	// Until the payload runs nobody watches the time but these two.
+	release := context.AfterFunc(ctx, s.child.kill)
+	late := time.AfterFunc(startTime, s.child.kill)
+	err = s.start()
+	late.Stop()
+	release()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return Result{ExitCode: -1, Cancelled: true, Duration: time.Since(s.started), Detail: "cancelled while it started"}, nil
+	case err != nil:
 		return Result{}, err
 	}
 	return s.wait(ctx)
@@ -138,7 +166,7 @@ func (s *session) start() error {
 	b := s.box
 	s.meter = &meter{limit: b.spec.Limits.Output}
 	s.early = &headWriter{max: 4096}
-	s.group = newCgroup(b.host.cgroups, "signalbox-"+rand.Text()[:16], b.spec.Limits)
+	s.group = newCgroup(b.host.cgroups, cgroupPrefix+rand.Text()[:16], b.spec.Limits)
 	s.child.group = s.group
 
 	reportR, reportW, err := s.pipe()
@@ -182,9 +210,6 @@ func (s *session) start() error {
 	s.child.mu.Lock()
 	s.child.proc = s.exec.Process
 	s.child.mu.Unlock()
-	if err := b.register(s.child); err != nil {
-		return s.abort(err)
-	}
 	// Only the children's ends are theirs now; ours must not keep them open.
 	for _, f := range extra {
 		f.Close()
@@ -204,20 +229,7 @@ func (s *session) start() error {
 	if err := s.send(specW); err != nil {
 		return s.abort(err)
 	}
-	var st initStatus
-	if err := s.status.Decode(&st); err != nil {
-		return s.abort(fmt.Errorf("init did not start the payload: %w", err))
-	}
-	if st.Ended {
-		s.status = endedDecoder(st)
-	}
 	return nil
-}
-
-// endedDecoder replays an end that came with the start (command not found).
-func endedDecoder(st initStatus) *json.Decoder {
-	raw, _ := json.Marshal(st)
-	return json.NewDecoder(bytes.NewReader(raw))
 }
 
 // adopt learns init's process id, holds on to it by descriptor and puts it in
@@ -273,6 +285,12 @@ func (s *session) send(specW *os.File) error {
 func (s *session) abort(cause error) error {
 	s.child.kill()
 	_ = s.exec.Wait()
+	s.child.reaped()
+	return s.complaint(cause)
+}
+
+// complaint adds what was said on standard error to an error of the sandbox.
+func (s *session) complaint(cause error) error {
 	if said := strings.TrimSpace(s.early.String()); said != "" {
 		return fmt.Errorf("%w: %s", cause, said)
 	}
@@ -286,6 +304,7 @@ func (s *session) wait(ctx context.Context) (Result, error) {
 	go func() { stopped <- s.guard(ctx, exited) }()
 
 	waitErr := s.exec.Wait()
+	s.child.reaped()
 	close(exited)
 	how := <-stopped
 	s.child.closePidfd()
@@ -298,27 +317,41 @@ func (s *session) wait(ctx context.Context) (Result, error) {
 	res.OutputBytes, res.OutputDropped = s.meter.totals()
 	reportErr := s.drainReport()
 
-	var end initStatus
-	_ = s.statusR.SetReadDeadline(time.Now().Add(drainTime))
-	switch err := s.status.Decode(&end); {
-	case err == nil && end.Ended:
-		res.ExitCode, res.Leftovers, res.MaxRSS, res.Detail = end.ExitCode, end.Leftovers, end.MaxRSS, end.Detail
+	if s.box.Tier() == TierProcess && s.child.wasKilled() {
+		res.Leftovers = s.box.hunt(s.exec.Process.Pid)
+	}
+	end, statusErr := s.end()
+	switch {
+	case statusErr == nil:
+		res.ExitCode, res.MaxRSS, res.Detail = end.ExitCode, end.MaxRSS, end.Detail
+		res.Leftovers += end.Leftovers
 		res.CPU = time.Duration(end.CPUMicros) * time.Microsecond
 		if end.Signal != 0 {
 			res.ExitCode, res.Signal = -1, syscall.Signal(end.Signal).String()
 		}
-	case how.killed, res.OOMKilled, s.child.wasKilled():
+	case s.child.wasKilled(), res.OOMKilled:
 		res.ExitCode, res.Signal = -1, unix.SIGKILL.String()
 	default:
-		return res, fmt.Errorf("init ended without a result (%v)", waitErr)
-	}
-	if how.killed && s.box.Tier() == TierProcess {
-		res.Leftovers += s.box.hunt(s.exec.Process.Pid)
+		s.child.kill()
+		if s.box.Tier() == TierProcess {
+			s.box.hunt(s.exec.Process.Pid)
+		}
+		return res, s.complaint(fmt.Errorf("init ended without a result (%w, %v)", statusErr, waitErr))
 	}
 	if reportErr != nil {
 		return res, fmt.Errorf("read the report descriptor: %w", reportErr)
 	}
 	return res, nil
+}
+
+// end reads what init says about the payload's end.
+func (s *session) end() (initStatus, error) {
+	if err := s.statusR.SetReadDeadline(time.Now().Add(drainTime)); err != nil {
+		return initStatus{}, err
+	}
+	var st initStatus
+	err := s.status.Decode(&st)
+	return st, err
 }
 
 func (c *child) wasKilled() bool {

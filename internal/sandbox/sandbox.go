@@ -73,7 +73,7 @@ type Options struct {
 	UIDBase uint32
 	// Bwrap is the bubblewrap executable; empty means the one in PATH.
 	Bwrap string
-	// Cgroups false leaves control groups alone even where they are writable.
+	// NoCgroups leaves control groups alone even where they are writable.
 	NoCgroups bool
 }
 
@@ -288,11 +288,15 @@ func New(opts Options) (Sandbox, error) {
 	if err := os.Chmod(h.state, 0o711); err != nil {
 		return nil, fmt.Errorf("open sandbox state directory to payload users: %w", err)
 	}
+	if err := h.tidy(); err != nil {
+		return nil, err
+	}
 	if err := h.installInit(); err != nil {
 		return nil, err
 	}
 	if !opts.NoCgroups {
 		h.cgroups = findCgroups()
+		removeStale(h.cgroups)
 	}
 	return h, nil
 }
