@@ -80,10 +80,11 @@ func (b *box) bwrapArgs(seccompFD, jsonFD int) []string {
 		add("--ro-bind-try", path, path)
 	}
 	add("--ro-bind", b.host.init, initInside)
+	add("--bind", b.spec.Workspace, WorkspaceDir, "--chdir", WorkspaceDir)
+	// After the workspace, because a mount may lie inside it.
 	for _, m := range b.spec.ReadOnly {
 		add("--ro-bind", m.Host, m.Inside)
 	}
-	add("--bind", b.spec.Workspace, WorkspaceDir, "--chdir", WorkspaceDir)
 	add("--remount-ro", "/", "--json-status-fd", strconv.Itoa(jsonFD), "--seccomp", strconv.Itoa(seccompFD))
 	return a
 }

@@ -25,7 +25,7 @@ type host struct {
 	state    string
 	ownState bool
 	lock     *os.File // held while this process is the state directory's only user
-	init     string // host path of the init binary, readable by payload users
+	init     string   // host path of the init binary, readable by payload users
 	cgroups  []cgroupMount
 }
 
@@ -247,13 +247,13 @@ func (b *box) Path(inside string) string {
 	if b.Tier() == TierBwrap {
 		return inside
 	}
-	if rest, ok := below(inside, WorkspaceDir); ok {
-		return filepath.Join(b.spec.Workspace, rest)
-	}
 	for _, m := range b.spec.ReadOnly {
 		if rest, ok := below(inside, m.Inside); ok {
 			return filepath.Join(m.Host, rest)
 		}
+	}
+	if rest, ok := below(inside, WorkspaceDir); ok {
+		return filepath.Join(b.spec.Workspace, rest)
 	}
 	return inside
 }
@@ -268,16 +268,29 @@ func below(path, dir string) (rest string, ok bool) {
 	return "", false
 }
 
-// translate maps a variable's value, whole or each part of a colon list.
+// translate maps inside paths in a variable's value: the whole of it, parts of
+// a list (by colon or comma), what follows an equals sign or "file://".
 func (b *box) translate(value string) string {
-	if b.Tier() == TierBwrap || !strings.HasPrefix(value, "/") {
+	if b.Tier() == TierBwrap || !strings.Contains(value, "/") {
 		return value
 	}
-	parts := strings.Split(value, ":")
-	for i, p := range parts {
-		parts[i] = b.Path(p)
+	var out strings.Builder
+	for value != "" {
+		end := strings.IndexAny(value, ":,=")
+		part, sep := value, ""
+		if end >= 0 {
+			part, sep = value[:end], value[end:end+1]
+			value = value[end+1:]
+		} else {
+			value = ""
+		}
+		if rest, ok := strings.CutPrefix(part, "///"); ok && strings.HasSuffix(out.String(), "file:") {
+			out.WriteString("//")
+			part = "/" + rest
+		}
+		out.WriteString(b.Path(part) + sep)
 	}
-	return strings.Join(parts, ":")
+	return out.String()
 }
 
 func (b *box) writeEtc() error {

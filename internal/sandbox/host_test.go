@@ -187,6 +187,39 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// Mounts are read-only, also where they lie inside the workspace, and variables
+// point at them in both tiers.
+func TestMounts(t *testing.T) {
+	t.Parallel()
+	tiers(t, func(t *testing.T, tier sandbox.Tier) {
+		host, err := os.MkdirTemp("", "signalbox-mount-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(host) })
+		if err := os.Chmod(host, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(host, "dep"), []byte("cached"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		box := newBox(t, tier, sandbox.Spec{
+			ReadOnly: []sandbox.Mount{{Host: host, Inside: "/caches/a"}, {Host: host, Inside: sandbox.WorkspaceDir + "/caches/b"}},
+			Env:      map[string]string{"A": "/caches/a", "B": sandbox.WorkspaceDir + "/caches/b", "P": "file:///caches/a,off", "F": "-modcacherw -x=/caches/a:/usr"},
+		})
+		_, out := sh(t, box, `cat $A/dep; echo; cat $B/dep; echo; echo "$P $F"; echo x > $A/new || echo ro; echo x > $B/dep || echo ro`)
+		want := fmt.Sprintf("cached\ncached\nfile://%s,off -modcacherw -x=%s:/usr", box.Path("/caches/a"), box.Path("/caches/a"))
+		if !strings.HasPrefix(out, want) {
+			t.Errorf("got %q, want %q", out, want)
+		}
+		if os.Geteuid() == 0 || tier == sandbox.TierBwrap {
+			if strings.Count(out, "\nro") != 2 {
+				t.Errorf("a mount was writable: %q", out)
+			}
+		}
+	})
+}
+
 // Two boxes of the same tier cannot see each other.
 func TestBoxesAreApart(t *testing.T) {
 	t.Parallel()

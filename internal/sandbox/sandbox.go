@@ -116,8 +116,8 @@ type Spec struct {
 	// in Env that point at Inside are rewritten to Host.
 	ReadOnly []Mount
 	// Env is added to the small default environment (PATH, HOME, TMPDIR,
-	// LANG, USER). Values that are inside paths, or lists of them separated
-	// by colons, are translated for tier process.
+	// LANG, USER). Inside paths in values (alone, in lists by colon or comma,
+	// after an equals sign or "file://") are translated for tier process.
 	Env map[string]string
 	// Limits; zero fields mean the defaults.
 	Limits Limits
