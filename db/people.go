@@ -73,7 +73,7 @@ func (s *Store) SaveProvider(ctx context.Context, p Provider) (uuid.UUID, error)
 		id = row.ID
 		for group, roles := range p.Groups {
 			for _, role := range roles {
-				if err := s.q.InsertGroupRole(ctx, tx, sqlc.InsertGroupRoleParams{TenantID: DefaultTenant, ProviderID: id, GroupName: group, Role: string(role)}); err != nil {
+				if err := s.q.InsertGroupRole(ctx, tx, DefaultTenant, id, group, string(role)); err != nil {
 					return err
 				}
 			}

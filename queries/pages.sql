@@ -91,7 +91,7 @@ WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND g.role = A
   AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.user_id = @user_id AND d.verdict = 'approve');
 
 -- name: PageDecisions :many
-SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at, d.seq
+SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at
 FROM decisions d JOIN users u ON u.id = d.user_id
 WHERE d.tenant_id = $1 AND d.gate_id = $2 ORDER BY d.seq;
 
@@ -106,11 +106,11 @@ FROM attempts a LEFT JOIN worker_credentials w ON w.id = a.worker_id
 WHERE a.tenant_id = $1 AND a.run_id = $2 ORDER BY a.attempt_no;
 
 -- name: PageSteps :many
-SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, seq
-FROM steps WHERE tenant_id = $1 AND run_id = $2 AND seq > $3 ORDER BY seq LIMIT $4;
+SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
+FROM steps WHERE tenant_id = @tenant_id AND run_id = @run_id AND steps.seq > @after::bigint ORDER BY steps.seq LIMIT @count;
 
 -- name: PageStep :one
-SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, seq
+SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
 FROM steps WHERE tenant_id = $1 AND run_id = $2 AND id = $3;
 
 -- name: PageStepLog :many

@@ -1,0 +1,275 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
+	"signalbox/internal/run"
+)
+
+// Cursor is a place in a list that is ordered by time and id. The zero value is the list's beginning.
+type Cursor struct {
+	At time.Time
+	ID uuid.UUID
+}
+
+// down is where a list that begins with the newest starts or goes on.
+func (c Cursor) down() (time.Time, uuid.UUID) {
+	if c.At.IsZero() {
+		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
+	}
+	return c.At, c.ID
+}
+
+// TaskFilter narrows a list of tasks; zero members do not.
+type TaskFilter struct {
+	State                   run.TaskState
+	Repository, RequestedBy uuid.UUID
+	Query                   string
+	Before                  Cursor
+	Limit                   int32
+}
+
+// TaskInfo is a task as lists and pages show it.
+type TaskInfo struct {
+	ID                           uuid.UUID
+	Title, Goal, Kind            string
+	Repository                   uuid.UUID
+	RepositoryName, BaseRef      string
+	Contract                     run.Contract
+	ContractDigest, AgentProfile string
+	Parent, RequestedBy          uuid.UUID
+	Requester                    string
+	State                        run.TaskState
+	MaxRuns, RunsUsed            int
+	ActiveRun                    uuid.UUID
+	CancelRequested              bool
+	Reason, ReasonWords          string
+	CreatedAt, UpdatedAt         time.Time
+	LastRun                      uuid.UUID
+	LastRunState                 run.State
+}
+
+// Cursor is the task's place in a list.
+func (t TaskInfo) Cursor() Cursor { return Cursor{t.CreatedAt, t.ID} }
+
+// Tasks lists tasks, the newest first.
+func (s *Store) Tasks(ctx context.Context, tenant uuid.UUID, f TaskFilter) ([]TaskInfo, error) {
+	at, id := f.Before.down()
+	return s.tasks(ctx, sqlc.PageTasksParams{
+		TenantID: tenant, State: string(f.State), RepositoryID: pointer(f.Repository), RequestedBy: pointer(f.RequestedBy), Query: f.Query,
+		BeforeAt: at, BeforeID: id, Count: f.Limit,
+	})
+}
+
+// Task reads one task; fault.NotFound where the tenant has none of that id.
+func (s *Store) Task(ctx context.Context, tenant, id uuid.UUID) (TaskInfo, error) {
+	at, last := Cursor{}.down()
+	all, err := s.tasks(ctx, sqlc.PageTasksParams{TenantID: tenant, ID: &id, BeforeAt: at, BeforeID: last, Count: 1})
+	if err == nil && len(all) == 0 {
+		return TaskInfo{}, fault.New(fault.NotFound, "There is no such task here.")
+	}
+	if err != nil {
+		return TaskInfo{}, err
+	}
+	return all[0], nil
+}
+
+func (s *Store) tasks(ctx context.Context, p sqlc.PageTasksParams) ([]TaskInfo, error) {
+	rows, err := s.q.PageTasks(ctx, s.pool, p)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	all := make([]TaskInfo, 0, len(rows))
+	for _, r := range rows {
+		t := TaskInfo{
+			ID: r.ID, Title: r.Title, Goal: r.Goal, Kind: r.Kind, Repository: r.RepositoryID, RepositoryName: r.RepositoryName, BaseRef: r.BaseRef,
+			ContractDigest: r.ContractDigest, AgentProfile: r.AgentProfile, Parent: value(r.ParentTaskID), RequestedBy: r.RequestedBy, Requester: r.Requester,
+			State: run.TaskState(r.State), MaxRuns: int(r.MaxRuns), RunsUsed: int(r.RunsUsed), ActiveRun: value(r.ActiveRunID),
+			CancelRequested: r.CancelRequested, Reason: r.Reason, ReasonWords: r.ReasonWords, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+			LastRunState: run.State(r.LastRunState),
+		}
+		if err := decode(r.Contract, &t.Contract, "contract"); err != nil {
+			return nil, err
+		}
+		if r.LastRunID != "" {
+			if t.LastRun, err = uuid.Parse(r.LastRunID); err != nil {
+				return nil, fmt.Errorf("list tasks: %w", err)
+			}
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// AnyTask reports whether the tenant ever had a task.
+func (s *Store) AnyTask(ctx context.Context, tenant uuid.UUID) (bool, error) {
+	return s.q.AnyTask(ctx, s.pool, tenant)
+}
+
+// TaskEventInfo is one event of a task.
+type TaskEventInfo struct {
+	Seq      int64
+	Kind     run.TaskKind
+	By       run.Actor
+	From, To run.TaskState
+	Reason   string
+	Run      uuid.UUID
+	At       time.Time
+}
+
+// TaskEvents lists what happened to a task, in order.
+func (s *Store) TaskEvents(ctx context.Context, tenant, task uuid.UUID) ([]TaskEventInfo, error) {
+	rows, err := s.q.PageTaskEvents(ctx, s.pool, tenant, task)
+	if err != nil {
+		return nil, fmt.Errorf("list task events: %w", err)
+	}
+	var all []TaskEventInfo
+	for _, r := range rows {
+		all = append(all, TaskEventInfo{
+			Seq: r.Seq, Kind: run.TaskKind(r.Kind), By: run.Actor{Kind: run.ActorKind(r.ActorKind), ID: r.ActorID, Name: r.ActorName},
+			From: run.TaskState(r.FromState), To: run.TaskState(r.ToState), Reason: r.Reason, Run: value(r.RunID), At: r.At.UTC(),
+		})
+	}
+	return all, nil
+}
+
+// RunFilter narrows a list of runs; zero members do not.
+type RunFilter struct {
+	State            run.State
+	Task, Repository uuid.UUID
+	Query            string
+	Before           Cursor
+	Limit            int32
+}
+
+// RunInfo is a run with the facts beside it that lists and pages show.
+type RunInfo struct {
+	run.Run
+	TaskTitle                     string
+	RequestedBy                   uuid.UUID
+	AgentProfile, AdapterVersion  string
+	BaseRef, DefaultBranch        string
+	RepositoryName                string
+	BaseCommit, Branch, Isolation string
+	StopSignal                    string
+	UpdatedAt, StateSince         time.Time
+	Active                        time.Duration
+	// Holder says who works on it now; nil where no lease is active.
+	Holder *LeaseHolder
+}
+
+// LeaseHolder is the worker behind an active lease.
+type LeaseHolder struct {
+	Worker, Isolation                  string
+	AcquiredAt, HeartbeatAt, ExpiresAt time.Time
+}
+
+// Cursor is the run's place in a list.
+func (r RunInfo) Cursor() Cursor { return Cursor{r.CreatedAt, r.ID} }
+
+// Runs lists runs, the newest first.
+func (s *Store) Runs(ctx context.Context, tenant uuid.UUID, f RunFilter) ([]RunInfo, error) {
+	at, id := f.Before.down()
+	return s.runs(ctx, sqlc.PageRunsParams{
+		TenantID: tenant, State: string(f.State), TaskID: pointer(f.Task), RepositoryID: pointer(f.Repository), Query: f.Query,
+		BeforeAt: at, BeforeID: id, Count: f.Limit,
+	})
+}
+
+// RunInfo reads one run; fault.NotFound where the tenant has none of that id.
+func (s *Store) RunInfo(ctx context.Context, tenant, id uuid.UUID) (RunInfo, error) {
+	at, last := Cursor{}.down()
+	all, err := s.runs(ctx, sqlc.PageRunsParams{TenantID: tenant, ID: &id, BeforeAt: at, BeforeID: last, Count: 1})
+	if err == nil && len(all) == 0 {
+		return RunInfo{}, fault.New(fault.NotFound, "There is no such run here.")
+	}
+	if err != nil {
+		return RunInfo{}, err
+	}
+	return all[0], nil
+}
+
+func (s *Store) runs(ctx context.Context, p sqlc.PageRunsParams) ([]RunInfo, error) {
+	rows, err := s.q.PageRuns(ctx, s.pool, p)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	all := make([]RunInfo, 0, len(rows))
+	for _, row := range rows {
+		r, err := toRun(row.Run)
+		if err != nil {
+			return nil, fmt.Errorf("list runs: %w", err)
+		}
+		info := RunInfo{
+			Run: r, TaskTitle: row.TaskTitle, RequestedBy: row.RequestedBy, AgentProfile: row.TaskProfile, AdapterVersion: row.Run.AdapterVersion,
+			BaseRef: row.BaseRef, DefaultBranch: row.DefaultBranch, RepositoryName: row.RepositoryName, BaseCommit: row.Run.BaseCommit,
+			Branch: row.Run.Branch, Isolation: row.Run.Isolation, StopSignal: row.Run.StopSignal, UpdatedAt: row.Run.UpdatedAt.UTC(),
+			StateSince: row.Run.StateSince.UTC(), Active: time.Duration(row.Run.ActiveMs) * time.Millisecond,
+		}
+		if row.Run.AgentProfile != "" {
+			info.AgentProfile = row.Run.AgentProfile
+		}
+		if row.LeaseExpiresAt != nil {
+			info.Holder = &LeaseHolder{row.WorkerName, row.WorkerIsolation, value(row.LeaseAcquiredAt).UTC(), value(row.LeaseHeartbeatAt).UTC(), row.LeaseExpiresAt.UTC()}
+		}
+		all = append(all, info)
+	}
+	return all, nil
+}
+
+// AnyRun reports whether the tenant ever had a run.
+func (s *Store) AnyRun(ctx context.Context, tenant uuid.UUID) (bool, error) {
+	return s.q.AnyRun(ctx, s.pool, tenant)
+}
+
+// EventInfo is one event of a run's log as pages and API show it.
+type EventInfo struct {
+	Seq      int64
+	Kind     run.Kind
+	By       run.Actor
+	From, To run.State
+	Attempt  int
+	At       time.Time
+	// Payload is the event's content as JSON.
+	Payload json.RawMessage
+	Hash    []byte
+}
+
+// Events lists at most limit events of a run after a sequence number, in order.
+func (s *Store) Events(ctx context.Context, tenant, id uuid.UUID, after int64, limit int32) ([]EventInfo, error) {
+	rows, err := s.q.RunEvents(ctx, s.pool, tenant, id, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	var all []EventInfo
+	for _, r := range rows {
+		all = append(all, EventInfo{
+			Seq: r.Seq, Kind: run.Kind(r.Kind), By: run.Actor{Kind: run.ActorKind(r.ActorKind), ID: r.ActorID, Name: r.ActorName},
+			From: run.State(r.FromState), To: run.State(r.ToState), Attempt: int(r.AttemptNo), At: r.At.UTC(), Payload: r.Payload, Hash: r.Hash,
+		})
+	}
+	return all, nil
+}
+
+// Waiting says why no worker has a run's queue item: until when it is put off (zero: it is not), and how many live
+// workers could take its phase.
+func (s *Store) Waiting(ctx context.Context, tenant, id uuid.UUID, phase run.Phase) (until time.Time, workers int64, err error) {
+	until, err = s.q.RunWaits(ctx, s.pool, tenant, id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, 0, fmt.Errorf("look at the queue: %w", err)
+	}
+	workers, err = s.q.LiveWorkers(ctx, s.pool, tenant, string(phase), s.timing.LeaseTTL.Seconds())
+	if err != nil {
+		return time.Time{}, 0, fmt.Errorf("count workers: %w", err)
+	}
+	return until.UTC(), workers, nil
+}

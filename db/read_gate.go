@@ -1,0 +1,159 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+)
+
+// GateInfo is a gate as lists and pages show it.
+type GateInfo struct {
+	ID, Run, Task          uuid.UUID
+	Kind                   run.GateKind
+	State                  run.GateState
+	Revision               int
+	Digest, Artifact, Base string
+	Quorum, Approvals      int
+	Role                   policy.Role
+	PolicyVersion          string
+	Reasons                []string
+	OpenedAt, ExpiresAt    time.Time
+	ClosedAt               *time.Time
+	TaskTitle, Requester   string
+	RequestedBy            uuid.UUID
+	RepositoryName, Risk   string
+	RunState               run.State
+	Patch                  *run.Patch
+	LastDecider, LastText  string
+}
+
+// Cursor is the gate's place in a list.
+func (g GateInfo) Cursor() Cursor { return Cursor{g.OpenedAt, g.ID} }
+
+// GateFilter narrows a list of gates; zero members do not.
+type GateFilter struct {
+	States []run.GateState
+	Run    uuid.UUID
+	After  Cursor
+	Limit  int32
+}
+
+// Gates lists gates, the oldest first.
+func (s *Store) Gates(ctx context.Context, tenant uuid.UUID, f GateFilter) ([]GateInfo, error) {
+	states := []string{}
+	for _, state := range f.States {
+		states = append(states, string(state))
+	}
+	return s.gates(ctx, sqlc.PageGatesParams{
+		TenantID: tenant, States: states, RunID: pointer(f.Run), AfterAt: f.After.At, AfterID: f.After.ID, Count: f.Limit,
+	})
+}
+
+// Gate reads one gate; fault.NotFound where the tenant has none of that id.
+func (s *Store) Gate(ctx context.Context, tenant, id uuid.UUID) (GateInfo, error) {
+	all, err := s.gates(ctx, sqlc.PageGatesParams{TenantID: tenant, States: []string{}, ID: &id, Count: 1})
+	if err == nil && len(all) == 0 {
+		return GateInfo{}, fault.New(fault.NotFound, "There is no such gate here.")
+	}
+	if err != nil {
+		return GateInfo{}, err
+	}
+	return all[0], nil
+}
+
+func (s *Store) gates(ctx context.Context, p sqlc.PageGatesParams) ([]GateInfo, error) {
+	rows, err := s.q.PageGates(ctx, s.pool, p)
+	if err != nil {
+		return nil, fmt.Errorf("list gates: %w", err)
+	}
+	all := make([]GateInfo, 0, len(rows))
+	for _, r := range rows {
+		g := GateInfo{
+			ID: r.Gate.ID, Run: r.Gate.RunID, Task: r.Gate.TaskID, Kind: run.GateKind(r.Gate.Kind), State: run.GateState(r.Gate.State),
+			Revision: int(r.Gate.Revision), Digest: r.Gate.Digest, Artifact: r.Gate.ArtifactID, Base: r.Gate.BaseCommit, Quorum: int(r.Gate.Quorum),
+			Approvals: int(r.Approvals), Role: policy.Role(r.Gate.Role), PolicyVersion: r.Gate.PolicyVersion, Reasons: r.Gate.Reasons,
+			OpenedAt: r.Gate.OpenedAt.UTC(), ExpiresAt: r.Gate.ExpiresAt.UTC(), ClosedAt: r.Gate.ClosedAt, TaskTitle: r.TaskTitle, Requester: r.Requester,
+			RequestedBy: r.RequestedBy, RepositoryName: r.RepositoryName, Risk: r.Risk, RunState: run.State(r.RunState),
+			LastDecider: r.LastDecider, LastText: r.LastText,
+		}
+		if err := decode(r.Patch, &g.Patch, "patch"); err != nil {
+			return nil, err
+		}
+		all = append(all, g)
+	}
+	return all, nil
+}
+
+// DecisionInfo is one recorded decision.
+type DecisionInfo struct {
+	ID, Gate, User uuid.UUID
+	Revision       int
+	Digest         string
+	UserName       string
+	Verdict        string
+	Text           string
+	// Channel is page or api.
+	Channel     string
+	Extra       bool
+	CarriedOver bool
+	At          time.Time
+}
+
+// Decisions lists the decisions on all revisions of a gate, oldest first.
+func (s *Store) Decisions(ctx context.Context, tenant, gate uuid.UUID) ([]DecisionInfo, error) {
+	rows, err := s.q.PageDecisions(ctx, s.pool, tenant, gate)
+	if err != nil {
+		return nil, fmt.Errorf("list decisions: %w", err)
+	}
+	var all []DecisionInfo
+	for _, r := range rows {
+		all = append(all, DecisionInfo{
+			ID: r.ID, Gate: r.GateID, User: r.UserID, Revision: int(r.Revision), Digest: r.DigestSeen, UserName: r.UserName, Verdict: r.Verdict,
+			Text: r.Text, Channel: r.Channel, Extra: r.Extra, CarriedOver: r.CarriedOverFrom != nil, At: r.At.UTC(),
+		})
+	}
+	return all, nil
+}
+
+// RecentGate is a gate that was decided in the last seven days.
+type RecentGate struct {
+	ID                        uuid.UUID
+	Kind                      run.GateKind
+	State                     run.GateState
+	TaskTitle, RepositoryName string
+	By                        string
+	At                        time.Time
+}
+
+// RecentGates lists what was decided lately, the newest first.
+func (s *Store) RecentGates(ctx context.Context, tenant uuid.UUID, limit int32) ([]RecentGate, error) {
+	rows, err := s.q.RecentGates(ctx, s.pool, tenant, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list recent gates: %w", err)
+	}
+	var all []RecentGate
+	for _, r := range rows {
+		all = append(all, RecentGate{r.ID, run.GateKind(r.Kind), run.GateState(r.State), r.TaskTitle, r.RepositoryName, r.DecidedBy, value(r.ClosedAt).UTC()})
+	}
+	return all, nil
+}
+
+// MyTurn counts the gates that a person with these roles may act on.
+func (s *Store) MyTurn(ctx context.Context, tenant, user uuid.UUID, roles []policy.Role) (int64, error) {
+	names := []string{}
+	for _, r := range roles {
+		names = append(names, string(r))
+	}
+	n, err := s.q.CountMyGates(ctx, s.pool, tenant, names, user)
+	if err != nil {
+		return 0, fmt.Errorf("count gates: %w", err)
+	}
+	return n, nil
+}

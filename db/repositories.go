@@ -1,0 +1,168 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
+	"signalbox/internal/run"
+	"signalbox/internal/typeid"
+)
+
+// ForgeInfo is a place where repositories live.
+type ForgeInfo struct {
+	ID                  uuid.UUID
+	Name, Kind, BaseURL string
+}
+
+// Forges lists the tenant's forges by name.
+func (s *Store) Forges(ctx context.Context, tenant uuid.UUID) ([]ForgeInfo, error) {
+	rows, err := s.q.PageForges(ctx, s.pool, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("list forges: %w", err)
+	}
+	var all []ForgeInfo
+	for _, r := range rows {
+		all = append(all, ForgeInfo{r.ID, r.Name, r.Kind, r.BaseUrl})
+	}
+	return all, nil
+}
+
+// RepositoryInfo is a registered repository.
+type RepositoryInfo struct {
+	ID, Forge            uuid.UUID
+	ForgeKind, ForgeName string
+	Name, CloneURL       string
+	DefaultBranch        string
+	Verification         []run.Check
+	Scope, Forbidden     []string
+	CreatedAt            time.Time
+	Tasks                int64
+}
+
+// Repositories lists at most limit repositories whose name follows after, by name.
+func (s *Store) Repositories(ctx context.Context, tenant uuid.UUID, after string, limit int32) ([]RepositoryInfo, error) {
+	return s.repositories(ctx, tenant, after, nil, limit)
+}
+
+// Repository reads one repository; fault.NotFound where the tenant has none of that id.
+func (s *Store) Repository(ctx context.Context, tenant, id uuid.UUID) (RepositoryInfo, error) {
+	all, err := s.repositories(ctx, tenant, "", &id, 1)
+	if err == nil && len(all) == 0 {
+		return RepositoryInfo{}, fault.New(fault.NotFound, "There is no such repository here.")
+	}
+	if err != nil {
+		return RepositoryInfo{}, err
+	}
+	return all[0], nil
+}
+
+func (s *Store) repositories(ctx context.Context, tenant uuid.UUID, after string, id *uuid.UUID, limit int32) ([]RepositoryInfo, error) {
+	rows, err := s.q.PageRepositories(ctx, s.pool, tenant, after, id, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list repositories: %w", err)
+	}
+	var all []RepositoryInfo
+	for _, r := range rows {
+		info := RepositoryInfo{
+			ID: r.ID, Forge: r.ForgeID, ForgeKind: r.ForgeKind, ForgeName: r.ForgeName, Name: r.Name, CloneURL: r.CloneUrl,
+			DefaultBranch: r.DefaultBranch, Scope: r.Scope, Forbidden: r.Forbidden, CreatedAt: r.CreatedAt.UTC(), Tasks: r.Tasks,
+		}
+		if err := decode(r.Verification, &info.Verification, "verification"); err != nil {
+			return nil, err
+		}
+		all = append(all, info)
+	}
+	return all, nil
+}
+
+// CreateRepository registers a repository. A name that is taken is fault.Conflict, an unknown forge fault.Invalid.
+func (s *Store) CreateRepository(ctx context.Context, tenant, by uuid.UUID, r RepositoryInfo) (RepositoryInfo, error) {
+	r.ID = typeid.New()
+	if r.Verification == nil {
+		r.Verification = []run.Check{}
+	}
+	checks, err := encode(r.Verification)
+	if err != nil {
+		return RepositoryInfo{}, err
+	}
+	_, err = s.q.InsertRepository(ctx, s.pool, sqlc.InsertRepositoryParams{
+		ID: r.ID, TenantID: tenant, ForgeID: r.Forge, Name: r.Name, CloneUrl: r.CloneURL, DefaultBranch: r.DefaultBranch,
+		Verification: checks, Scope: filled(r.Scope), Forbidden: filled(r.Forbidden), CreatedBy: pointer(by),
+	})
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch pe.ConstraintName {
+		case "repositories_name_key":
+			return RepositoryInfo{}, fault.Newf(fault.Conflict, "Nothing was registered: there is a repository named %q already.", r.Name).WithField("name").WithCode("name_taken")
+		case "repositories_forge_fk":
+			return RepositoryInfo{}, fault.New(fault.Invalid, "Nothing was registered: there is no such forge here.").WithField("forge_id")
+		}
+	}
+	if err != nil {
+		return RepositoryInfo{}, fmt.Errorf("create repository: %w", err)
+	}
+	return s.Repository(ctx, tenant, r.ID)
+}
+
+// filled is the list, or an empty one for none: the columns have no NULL.
+func filled(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// WorkerInfo is the newest boot of a worker's credential.
+type WorkerInfo struct {
+	ID, Boot               uuid.UUID
+	Credential, Name       string
+	Version, State         string
+	Phases                 []run.Phase
+	Isolation              string
+	MaxConcurrent          int
+	Leases                 int64
+	Run                    uuid.UUID
+	HeartbeatAt, StartedAt time.Time
+	Revoked                bool
+}
+
+// Workers lists the workers that may work for the tenant.
+func (s *Store) Workers(ctx context.Context, tenant uuid.UUID) ([]WorkerInfo, error) {
+	rows, err := s.q.PageWorkers(ctx, s.pool, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	var all []WorkerInfo
+	for _, r := range rows {
+		w := WorkerInfo{
+			ID: r.ID, Boot: r.BootID, Credential: r.CredentialName, Name: r.Name, Version: r.Version, State: r.State, Phases: toPhases(r.Phases),
+			Isolation: r.Isolation, MaxConcurrent: int(r.MaxConcurrent), Leases: r.Leases, HeartbeatAt: r.HeartbeatAt.UTC(), StartedAt: r.StartedAt.UTC(),
+			Revoked: r.RevokedAt != nil,
+		}
+		if r.RunID != "" {
+			if w.Run, err = uuid.Parse(r.RunID); err != nil {
+				return nil, fmt.Errorf("list workers: %w", err)
+			}
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// QueueDepth counts the tenant's READY items and says since when the oldest waits; zero where none does.
+func (s *Store) QueueDepth(ctx context.Context, tenant uuid.UUID) (int64, time.Time, error) {
+	r, err := s.q.QueueDepth(ctx, s.pool, tenant)
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("look at the queue: %w", err)
+	}
+	if r.Depth == 0 {
+		return 0, time.Time{}, nil
+	}
+	return r.Depth, r.Oldest.UTC(), nil
+}
