@@ -45,6 +45,7 @@ type Server struct {
 // Worker is what `signalbox-worker` reads; agent profiles and read-only caches are in the file that Config names.
 type Worker struct {
 	ServerURL  string        `env:"SIGNALBOX_SERVER_URL" default:"http://127.0.0.1:8080" doc:"Address of the server."`
+	Name       string        `env:"SIGNALBOX_WORKER_NAME" doc:"Label of this worker on the pages; the machine's name where empty."`
 	Credential Secret        `env:"SIGNALBOX_WORKER_CREDENTIAL" required:"worker" doc:"The worker's credential (sbw_…); it is the worker's identity."`
 	Config     string        `env:"SIGNALBOX_WORKER_CONFIG" default:"worker.yaml" doc:"File with agent profiles and read-only caches."`
 	Dir        string        `env:"SIGNALBOX_WORKER_DIR" default:"/var/lib/signalbox-worker" doc:"Folder of mirrors, caches and workspaces."`
