@@ -1,1 +1,212 @@
+// What pages cannot do without a script, and nothing else: an honest live chip, a pause, confirmation dialogs, relative
+// times, focus and announcement after an answer. Every action works without this file.
 "use strict";
+(() => {
+	const byId = (id) => document.getElementById(id);
+	const each = (selector, run, root = document) => root.querySelectorAll(selector).forEach(run);
+
+	// say announces once through the one polite region.
+	const say = (text) => {
+		const node = byId("announce");
+		if (!node || !text) return;
+		node.textContent = "";
+		setTimeout(() => { node.textContent = text; }, 60);
+	};
+
+	// --- live chip: derived from the last byte, never from the state of a socket ---
+	const live = { last: 0, attempt: 0, paused: false, dead: "", resume: [] };
+	const staleAfter = 35000; // the server says something at least every 15 s
+	const clock = (ms) => new Date(ms).toISOString().slice(11, 16) + " UTC";
+
+	const paint = () => {
+		const chip = byId("live");
+		if (!chip) return;
+		let state = "live", text = "Live", reload = false;
+		if (live.dead) [state, text, reload] = ["stale", live.dead, true];
+		else if (live.paused) [state, text] = ["paused", "Paused by you"];
+		else if (!live.last) [state, text] = ["start", live.attempt ? `Reconnecting (${live.attempt})` : "Connecting"];
+		else if (Date.now() - live.last > staleAfter) [state, text, reload] = ["stale", `Stale since ${clock(live.last)}`, true];
+		else if (live.attempt) [state, text] = ["reconnecting", `Reconnecting (${live.attempt})`];
+		if (chip.dataset.live === state && chip.dataset.text === text) return;
+		chip.dataset.live = state;
+		chip.dataset.text = text;
+		const label = chip.querySelector(".live-text");
+		label.textContent = text;
+		if (reload) {
+			const a = document.createElement("a");
+			a.href = location.pathname + location.search;
+			a.textContent = "Reload";
+			label.append(" ", a);
+		}
+	};
+	const heard = () => { live.last = Date.now(); live.attempt = 0; paint(); };
+
+	document.addEventListener("htmx:sse:before:connection", (e) => {
+		if (live.dead) e.preventDefault();
+		else if (live.last) { live.attempt++; paint(); }
+	});
+	document.addEventListener("htmx:sse:after:connection", heard);
+	document.addEventListener("htmx:sse:before:message", (e) => {
+		heard();
+		// A paused page holds the message back; the stream waits, nothing is lost.
+		if (live.paused) e.detail.waitUntil(new Promise((go) => live.resume.push(go)));
+	});
+	document.addEventListener("htmx:sse:error", (e) => {
+		if (e.detail.status === 401 || e.detail.status === 403) live.dead = "Not signed in any more";
+		else if (e.detail.status === 404 || e.detail.status === 410) live.dead = "Not there any more";
+		paint();
+	});
+	document.addEventListener("reauth", () => { live.dead = "Your session ended"; paint(); say(live.dead); });
+	document.addEventListener("gone", () => { live.dead = "You may not see this any more"; paint(); say(live.dead); });
+	document.addEventListener("ended", () => { live.dead = "Finished"; paint(); });
+
+	const pause = byId("pause");
+	if (pause) {
+		pause.hidden = false;
+		pause.addEventListener("click", () => {
+			live.paused = !live.paused;
+			pause.setAttribute("aria-pressed", String(live.paused));
+			pause.textContent = live.paused ? "Go on" : "Pause";
+			if (!live.paused) live.resume.splice(0).forEach((go) => go());
+			paint();
+		});
+	}
+
+	// --- relative times, counted from the server's clock; frozen while the page is stale ---
+	const made = document.querySelector(".foot time");
+	const skew = made ? Date.now() - Date.parse(made.dateTime) : 0;
+	const opened = Date.now();
+	const rough = (s) => s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
+	const ages = () => {
+		const chip = byId("live");
+		if (document.hidden || chip?.dataset.live === "stale") return;
+		// A large skew is a wrong clock here, a small one is the time the page took to come.
+		const now = Math.abs(skew) > 3000 ? Date.now() - skew : Date.now();
+		each("[data-ago]", (node) => {
+			const d = Math.floor((now - Date.parse(node.dataset.ago)) / 1000);
+			const text = d < 0 ? "in " + rough(-d) : d < 5 ? "just now" : rough(d) + " ago";
+			if (node.textContent !== text) node.textContent = text;
+		});
+	};
+	if (byId("live")) setInterval(paint, 1000);
+	setInterval(ages, 10000);
+	for (const name of ["visibilitychange", "pageshow", "online"]) window.addEventListener(name, () => { paint(); if (Date.now() - opened > 5000) ages(); });
+
+	// --- the timeline: a row that is there already is not added again ---
+	const tidy = () => {
+		const rows = byId("timeline-rows");
+		if (!rows) return;
+		const seen = new Set();
+		each(":scope > li[id]", (li) => { if (seen.has(li.id)) li.remove(); else seen.add(li.id); }, rows);
+		if (rows.children.length) byId("timeline-empty")?.remove();
+	};
+	document.addEventListener("htmx:sse:after:message", tidy);
+
+	// --- after an answer: focus to the result, announced once ---
+	const settle = () => {
+		const result = document.querySelector("[data-focus]");
+		if (!result) return;
+		byId(result.dataset.focus)?.focus();
+		say(result.dataset.announce);
+		delete result.dataset.focus;
+	};
+	document.addEventListener("htmx:after:swap", settle);
+	addEventListener("DOMContentLoaded", () => {
+		settle();
+		const flash = byId("flash");
+		if (flash) say(flash.dataset.announce);
+	});
+
+	// --- failures are never silent ---
+	const toast = (title, text) => {
+		const box = byId("toasts");
+		if (!box) return;
+		const node = document.createElement("div");
+		node.className = "toast tone-failed";
+		for (const [tag, cls, words] of [["p", "notice-title", title], ["p", "", text]]) {
+			const p = document.createElement(tag);
+			p.className = cls;
+			p.textContent = words;
+			node.append(p);
+		}
+		const close = document.createElement("button");
+		close.type = "button";
+		close.className = "button button-small";
+		close.textContent = "Close";
+		close.addEventListener("click", () => node.remove());
+		node.append(close);
+		box.append(node);
+	};
+	document.addEventListener("htmx:error", (e) => {
+		if (!e.detail.ctx || e.detail.ctx.sourceElement?.id === "stream") return;
+		toast("The server could not be reached.", "It is not certain that your action was carried out. What you wrote is still here; send it again, it counts only once.");
+	});
+	document.addEventListener("htmx:response:error", (e) => {
+		const answer = e.detail.ctx?.response;
+		if (!answer || answer.status < 500 || e.detail.ctx.sourceElement?.id === "stream") return;
+		const id = answer.headers?.get?.("X-Request-Id");
+		toast("The server could not carry this out.", "What you wrote is still here; send it again, it counts only once." + (id ? ` Request ${id}.` : ""));
+	});
+
+	// --- confirmation before what ends something; without a script the form simply posts ---
+	document.addEventListener("submit", (e) => {
+		const button = e.submitter;
+		if (button?.dataset.confirm && !button.dataset.confirmed) {
+			e.preventDefault();
+			e.stopImmediatePropagation();
+			ask(button);
+			return;
+		}
+		if (button) delete button.dataset.confirmed;
+		if (button && "once" in button.dataset) setTimeout(() => { button.disabled = true; }, 0);
+	}, true);
+	addEventListener("pageshow", () => each("[data-once]:disabled", (b) => { b.disabled = false; }));
+
+	const ask = (button) => {
+		const box = document.createElement("dialog");
+		box.className = "confirm";
+		const words = document.createElement("p");
+		words.id = "confirm-words";
+		words.textContent = button.dataset.confirm;
+		box.setAttribute("aria-labelledby", words.id);
+		const row = document.createElement("p");
+		row.className = "actions";
+		const no = document.createElement("button");
+		const yes = document.createElement("button");
+		no.type = yes.type = "button";
+		no.className = "button";
+		no.textContent = "Go back";
+		yes.className = "button button-danger";
+		yes.textContent = button.textContent.trim();
+		row.append(no, yes);
+		box.append(words, row);
+		no.addEventListener("click", () => box.close());
+		yes.addEventListener("click", () => {
+			box.close();
+			button.dataset.confirmed = "yes";
+			button.form.requestSubmit(button);
+		});
+		box.addEventListener("close", () => { box.remove(); button.focus(); });
+		document.body.append(box);
+		box.showModal();
+		no.focus();
+	};
+
+	// --- small conveniences ---
+	each("[data-copy]", (button) => {
+		if (!navigator.clipboard) return;
+		button.hidden = false;
+		button.addEventListener("click", async () => {
+			await navigator.clipboard.writeText(byId(button.dataset.copy).value);
+			button.textContent = "Copied";
+			say("Copied");
+		});
+	});
+	const menu = document.querySelector(".usermenu");
+	if (menu) {
+		document.addEventListener("click", (e) => { if (menu.open && !menu.contains(e.target)) menu.open = false; });
+		document.addEventListener("keydown", (e) => {
+			if (e.key === "Escape" && menu.open) { menu.open = false; menu.querySelector("summary").focus(); }
+		});
+	}
+})();

@@ -27,6 +27,7 @@ type DiffFile struct {
 	Removed int
 	Marks   []string // "CI configuration", "lockfile", "generated", "outside the scope"
 	Hidden  int      // hidden or bidirectional characters found
+	Note    string   // why lines are missing, in words
 	Hunks   []DiffHunk
 }
 

@@ -260,3 +260,17 @@ func decisionStatus(v DecisionView) ui.Status {
 		return ui.Of(v.Verdict, ui.ToneNeutral)
 	}
 }
+
+func decisionSuffix(v DecisionView) string {
+	s := ""
+	if v.Revision > 0 {
+		s += fmt.Sprintf(", revision %d", v.Revision)
+	}
+	if v.Channel != "" {
+		s += ", in the " + v.Channel
+	}
+	if v.Extra {
+		s += ", not needed any more"
+	}
+	return s
+}

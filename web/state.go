@@ -236,7 +236,8 @@ func where(from string) string {
 	}
 }
 
-// StateTimes sums the time a run has spent in each state, from its transitions in order.
+// StateTimes sums the time a run has spent in each state, from its transitions in order. Time at a gate is counted under
+// "gate:" and the gate's kind.
 func StateTimes(events []TimelineEvent, now time.Time) map[string]time.Duration {
 	times := map[string]time.Duration{}
 	state, since := "", time.Time{}
@@ -247,12 +248,32 @@ func StateTimes(events []TimelineEvent, now time.Time) map[string]time.Duration 
 		if state != "" {
 			times[state] += ev.At.Sub(since)
 		}
-		state, since = ev.To, ev.At
+		state, since = stationOf(ev, state), ev.At
 	}
 	if state != "" && !terminal(state) {
 		times[state] += now.Sub(since)
 	}
 	return times
+}
+
+func stationOf(ev TimelineEvent, before string) string {
+	if ev.To != "WAITING_FOR_APPROVAL" {
+		return ev.To
+	}
+	switch ev.Kind {
+	case "plan_approval_required":
+		return "gate:plan"
+	case "human_approval_required", "base_moved":
+		return "gate:patch"
+	case "budget_exceeded":
+		return "gate:budget"
+	case "reconciliation_required":
+		return "gate:reconcile"
+	}
+	if strings.HasPrefix(before, "gate:") {
+		return before
+	}
+	return "gate:patch"
 }
 
 // Stage is one station of the rail.
@@ -326,7 +347,7 @@ func Rail(r RunView) []Stage {
 		}
 		stages[i] = Stage{Name: s.name, Mark: mark, Gate: s.gate}
 		for _, st := range s.states {
-			stages[i].Took += r.StateSeconds[strings.Replace(st, "gate:", "GATE:", 1)] + r.StateSeconds[st]
+			stages[i].Took += r.StateSeconds[st]
 		}
 	}
 	return stages

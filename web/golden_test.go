@@ -1,0 +1,51 @@
+package web_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/a-h/templ"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var hashed = regexp.MustCompile(`/static/([a-z-]+(?:\.min)?)\.[0-9a-f]{12}\.`)
+
+func render(t *testing.T, c templ.Component) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Render(t.Context(), &b); err != nil {
+		t.Fatalf("render: %v", err)
+	}
+	return b.String()
+}
+
+// TestPagesGolden holds every page against its committed HTML: the first line of regression tests, readable in a review.
+func TestPagesGolden(t *testing.T) {
+	t.Parallel()
+	for name, page := range pages(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := hashed.ReplaceAllString(render(t, page), "/static/$1.")
+			file := filepath.Join("testdata", "golden", name+".html")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatalf("%v (go test ./web -update writes it)", err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("page differs from %s (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,201 @@
+package web_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"signalbox/web"
+)
+
+// pages is every page in the states that matter, by the name of its golden file.
+func pages(t *testing.T) map[string]templ.Component {
+	t.Helper()
+	guest := web.Shell{Now: now, DevMode: true}
+	return map[string]templ.Component{
+		"login": web.LoginPage(web.LoginPageData{
+			Shell: guest, Happened: "Your session ended at 14:02 UTC.", ReturnTo: "/gates/" + gateID,
+			Providers: []web.LoginProvider{{ID: "dev", Name: "the sample provider"}},
+			DevPeople: []web.DevPerson{{Name: "Rita", Roles: "requester"}, {Name: "Ana, Ben", Roles: "approver"}, {Name: "Cleo", Roles: "admin"}},
+		}),
+		"login_failed": web.LoginPage(web.LoginPageData{Shell: web.Shell{Now: now}, Failed: "The provider's answer had expired. Start again."}),
+		"error_403":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 403, Missing: "approver on acme/payments", GrantedBy: "an administrator", RequestID: "req_7f2"}),
+		"error_404":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 404, RequestID: "req_7f3"}),
+		"error_409":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 409, RequestID: "req_7f4"}),
+		"error_410":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 410, RequestID: "req_7f5"}),
+		"error_500":    web.ErrorPage(web.ErrorPageData{Shell: guest, Status: 500, RequestID: "req_7f6", RetryURL: "/runs"}),
+		"inbox":        web.InboxPage(sampleInbox()),
+		"inbox_empty": web.InboxPage(web.InboxPageData{Shell: withTurns(0), Recent: []web.InboxDecided{
+			{GateID: "gate_4", Kind: "patch", State: "satisfied", Title: "Drop support for Go 1.24", Repository: repo, By: "Ben Approver", At: ago(12 * time.Minute)}}}),
+		"tasks":       web.TasksPage(sampleTasks()),
+		"tasks_empty": web.TasksPage(web.TasksPageData{Shell: shell()}),
+		"task_new": web.NewTaskPage(web.NewTaskPageData{
+			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo}, {Value: "repo_2", Label: "acme/tools"}}, Modes: web.CompletionModes("pr_created"),
+			IdempotencyKey: "K2", PolicyNotes: []string{"Every patch needs one approval.", "Approvers: Ana, Ben."},
+		}),
+		"task_new_invalid": web.NewTaskPage(web.NewTaskPageData{
+			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo, Selected: true}}, Modes: web.CompletionModes("pr_created"), BaseRef: "nowhere", PlanGate: true,
+			IdempotencyKey: "K2", Errors: map[string]string{"goal": "Say what should change.", "base_ref": "There is no branch, tag or commit of this name."},
+		}),
+		"task":           web.TaskPage(sampleTask()),
+		"runs":           web.RunsPage(web.RunsPageData{Shell: shell(), Rows: sampleRows(), AnyAtAll: true, Pager: web.Pager{Older: "/runs?before=x", Shown: 6, Total: 41}}),
+		"runs_filtered":  web.RunsPage(web.RunsPageData{Shell: shell(), Query: "nothing", FiltersSet: true, AnyAtAll: true}),
+		"run_waiting":    web.RunPage(sampleRunPage()),
+		"run_failed":     web.RunPage(failedRun()),
+		"run_cancelling": web.RunPage(cancellingRun()),
+		"run_succeeded":  web.RunPage(succeededRun()),
+		"run_queued":     web.RunPage(queuedRun()),
+		"cancel": web.CancelPage(web.CancelPageData{
+			Shell: shell(), Run: sampleRows()[1], MustGiveReason: true, IdempotencyKey: "K3",
+			Stays: []string{"The plan, and what the agent has written so far as a diff.", "All logs."},
+			Goes:  []string{"The sandbox and its workspace.", "2 min 10 s of work in attempt 1."},
+		}),
+		"cancel_refused": web.CancelPage(web.CancelPageData{
+			Shell: shell(), Run: sampleRows()[4], Refused: "The run finished 25 h ago. Its pull request is open.",
+			FollowUp: &web.Link{Text: "Look at the pull request", Href: web.PullURL("7")},
+		}),
+		"step": web.StepPage(web.StepPageData{
+			Shell: shell(), RunID: runID, Title: goal, Step: sampleRunPage().Steps[1], Lines: []string{"one", "\x1b[32mtwo\x1b[0m", "three"}, FirstLine: 210, Total: 212,
+		}),
+		"gate_patch":     web.GatePage(sampleGatePage(t)),
+		"gate_plan_mine": web.GatePage(samplePlanGate()),
+		"gate_stale":     web.GatePage(staleGate(t)),
+		"gate_budget":    web.GatePage(budgetGate()),
+		"gate_reconcile": web.GatePage(reconcileGate()),
+		"gate_expired":   web.GatePage(expiredGate()),
+		"pull": web.PullPage(web.PullPageData{
+			Shell: shell(), ID: "7", Number: 7, Title: goal, Body: "Closes the body on every return path.\n\nVerified: go vet, go test.", State: "OPEN", Repository: repo,
+			Branch: "agent/task_01jdx3h2/run_01jdx3h4", Base: "main", Head: "0d9b6c1f2a3e4d5c", Author: "Signalbox", Created: ago(3 * time.Minute), RunID: runID, TaskID: taskID,
+			Checks: []web.CheckView{{Name: "go test ./...", Passed: true, Text: "41 passed"}}, Diff: sampleDiff(t), MayMerge: true, IdempotencyKey: "K4",
+		}),
+		"repositories":       web.RepositoriesPage(sampleRepositories()),
+		"repositories_empty": web.RepositoriesPage(web.RepositoriesPageData{Shell: shell(), WhyNot: "Registering needs the role admin."}),
+		"workers":            web.WorkersPage(sampleWorkers()),
+		"workers_empty":      web.WorkersPage(web.WorkersPageData{Shell: shell(), QueueDepth: 2, OldestQueued: ago(42 * time.Second)}),
+		"tokens":             web.TokensPage(sampleTokens()),
+		"api":                web.APIReferencePage(sampleAPI()),
+	}
+}
+
+func withTurns(n int) web.Shell { s := shell(); s.MyTurn = n; return s }
+
+func sampleTasks() web.TasksPageData {
+	return web.TasksPageData{
+		Shell: shell(), AnyAtAll: true, States: []web.Option{{Value: "RUNNING", Label: "Running"}}, Repositories: []web.Option{{Value: repo, Label: repo}},
+		Rows: []web.TaskRow{
+			{ID: taskID, Title: goal, Repository: repo, State: "WAITING_FOR_APPROVAL", Since: ago(7 * time.Minute), Requester: "Rita Requester", LastRunID: runID, RunState: "WAITING_FOR_APPROVAL", Runs: 1, Created: ago(31 * time.Minute)},
+			{ID: "task_2", Title: "Replace the deprecated YAML library in every command", Repository: "acme/tools", State: "RUNNING", Since: ago(4 * time.Minute), Requester: "Rita Requester", LastRunID: "run_2", RunState: "EXECUTING", Runs: 2, Created: ago(4 * time.Minute)},
+			{ID: "task_3", Title: "Rewrite history", Repository: repo, State: "REJECTED", Since: ago(4 * time.Hour), Requester: "Rita Requester", Created: ago(4 * time.Hour)},
+		},
+		Pager: web.Pager{Older: "/tasks?before=x", Shown: 3, Total: 41},
+	}
+}
+
+func failedRun() web.RunPageData {
+	d := sampleRunPage()
+	d.Live, d.Gates = false, nil
+	r := &d.Panel.Run
+	r.State, r.EndedFrom, r.Gate, r.MyTurn = "FAILED", "VERIFYING", nil, false
+	r.Since, r.Ended = ago(4*time.Minute), ago(4*time.Minute)
+	r.Category, r.ReasonCode, r.Reason = "VERIFICATION_FAILED", "VERIFIER_FAILED", "go test ./... failed in all three attempts: retry_test.go:41: undefined: countingBody"
+	r.NextAction = &web.Link{Text: "Start a new task from this", Href: web.TaskFromURL(taskID)}
+	return d
+}
+
+func cancellingRun() web.RunPageData {
+	d := sampleRunPage()
+	r := &d.Panel.Run
+	r.State, r.EndedFrom, r.Gate, r.Leased, r.Worker = "CANCELLING", "EXECUTING", nil, true, "harbour-2"
+	r.CancelBy, r.CancelAt, r.CancelAcked, r.HeartbeatAt = "Rita Requester", ago(4*time.Second), true, ago(2*time.Second)
+	return d
+}
+
+func succeededRun() web.RunPageData {
+	d := sampleRunPage()
+	d.Live = false
+	r := &d.Panel.Run
+	r.State, r.EndedFrom, r.Gate, r.MyTurn, r.Ended = "SUCCEEDED", "PR_CREATED", nil, false, ago(time.Minute)
+	r.Pull = &web.PullRef{Number: 7, Title: goal, State: "OPEN", Href: web.PullURL("7"), Branch: "agent/x/y"}
+	return d
+}
+
+func queuedRun() web.RunPageData {
+	d := sampleRunPage()
+	d.Steps, d.Attempts, d.Gates, d.Artifacts, d.Facts = nil, nil, nil, nil, web.RunFacts{Requester: "Rita Requester", Base: "main", PolicyVersion: "3"}
+	d.Timeline.Events = sampleEvents()[:2]
+	d.Panel.Run = web.RunView{ID: runID, TaskID: taskID, Title: goal, Repository: repo, Mode: "pr_created", State: "QUEUED", Since: ago(20 * time.Second), Created: ago(21 * time.Second), MaxAttempts: 3, PatchGate: true, MayCancel: true}
+	return d
+}
+
+func staleGate(t *testing.T) web.GatePageData {
+	d := sampleGatePage(t)
+	d.Panel.Text = "Looks right to me, thank you."
+	d.Panel.Outcome = &web.Outcome{Kind: web.OutcomeStale, Text: "The patch went from revision 1 to revision 2, 3 files, +16 −3.", Links: []web.Link{{Text: "Review revision 2", Href: web.GateURL(gateID)}}}
+	return d
+}
+
+func budgetGate() web.GatePageData {
+	p := sampleGatePanel()
+	p.Kind, p.Files, p.Digest = "budget", 0, digest
+	p.Budget = &web.BudgetView{What: "active time", Spent: "60 min", Limit: "60 min", Raised: "90 min"}
+	p.Outcome = &web.Outcome{Kind: web.OutcomeInvalid, Text: "Say why the run ends; the reason is kept with it."}
+	return web.GatePageData{Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "The work so far is stored; nothing of it is lost while this waits."}}
+}
+
+func reconcileGate() web.GatePageData {
+	p := sampleGatePanel()
+	p.Kind = "reconcile"
+	p.Ambiguous = []string{"push branch agent/task_01jdx3h2/run_01jdx3h4", "open the pull request"}
+	p.WhyStopped = "The worker was lost after it had sent the push, and the forge does not say whether it arrived."
+	return web.GatePageData{Shell: shell(), Panel: p}
+}
+
+func expiredGate() web.GatePageData {
+	p := sampleGatePanel()
+	p.State, p.MayReopen, p.ExpiresAt, p.MayDecide = "expired", true, ago(time.Hour), false
+	return web.GatePageData{Shell: shell(), Panel: p}
+}
+
+func sampleRepositories() web.RepositoriesPageData {
+	return web.RepositoriesPageData{
+		Shell: shell(), MayAdd: true, Forges: []web.Option{{Value: "local", Label: "local"}}, IdempotencyKey: "K5",
+		Rows: []web.RepositoryRow{
+			{ID: "repo_1", Name: repo, Forge: "local", Remote: "file:///srv/forge/acme/payments.git", DefaultBranch: "main", Verify: []string{"go vet ./...", "go test ./..."}, Tasks: 4, LastRunID: runID, LastRunState: "WAITING_FOR_APPROVAL", LastRunAt: ago(7 * time.Minute)},
+			{ID: "repo_2", Name: "acme/tools", Forge: "local", Remote: "file:///srv/forge/acme/tools.git", DefaultBranch: "trunk"},
+		},
+	}
+}
+
+func sampleWorkers() web.WorkersPageData {
+	return web.WorkersPageData{
+		Shell: shell(), QueueDepth: 2, OldestQueued: ago(42 * time.Second),
+		Rows: []web.WorkerRow{
+			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zt", Name: "harbour-1", State: "READY", HeartbeatAt: ago(3 * time.Second), StaleAfter: 30 * time.Second, Version: "0.1.0", Isolation: "bwrap", Roles: []string{"execute", "verify", "publish"}, Busy: 1, Slots: 2, RunID: runID},
+			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zu", Name: "harbour-2", State: "STALE", HeartbeatAt: ago(48 * time.Second), StaleAfter: 30 * time.Second, Version: "0.0.9", VersionSkew: true, Isolation: "process", Unsafe: true, Roles: []string{"execute"}, Slots: 2, LastError: "sandbox self-test failed"},
+		},
+	}
+}
+
+func sampleTokens() web.TokensPageData {
+	return web.TokensPageData{
+		Shell: shell(), Days: 90, MaxDays: 365, IdempotencyKey: "K6",
+		Scopes:  []web.Option{{Value: "tasks:read", Label: "Read tasks and runs"}, {Value: "tasks:write", Label: "Submit tasks"}},
+		Created: &web.CreatedToken{Name: "nightly", Secret: "sbt_EXAMPLEexampleEXAMPLEexample", Expires: now.Add(90 * 24 * time.Hour)},
+		Rows: []web.TokenRow{
+			{ID: "tok_1", Name: "nightly", Owner: "Ana Approver", Prefix: "sbt_EXAM", Scopes: []string{"tasks:read", "tasks:write"}, Created: ago(time.Second), Expires: now.Add(90 * 24 * time.Hour), RevokeKey: "K7"},
+			{ID: "tok_2", Name: "old", Owner: "Ana Approver", Prefix: "sbt_OLD1", Scopes: []string{"tasks:read"}, Created: ago(500 * time.Hour), LastUsed: ago(90 * time.Hour), Expires: now.Add(time.Hour), Revoked: ago(80 * time.Hour)},
+		},
+	}
+}
+
+func sampleAPI() web.APIReferencePageData {
+	return web.APIReferencePageData{
+		Shell: web.Shell{Now: now}, Title: "Signalbox API", Version: "1", SpecURL: "/api/openapi.yaml", Intro: "Everything a script needs. No endpoint takes a state.",
+		Groups: []web.APIGroup{{Name: "Tasks", Text: "What should change.", Operations: []web.APIOperation{
+			{ID: "listTasks", Method: "GET", Path: "/api/v1/tasks", Summary: "List tasks", Auth: "tasks:read", Parameters: []web.APIField{{Name: "limit", In: "query", Type: "integer", Text: "At most 100."}}, Responses: []web.APIResponse{{Status: "200", Text: "A page of tasks.", Schema: "TaskList"}}},
+			{ID: "createTask", Method: "POST", Path: "/api/v1/tasks", Summary: "Submit a task", Auth: "tasks:write", Body: "NewTask", Responses: []web.APIResponse{{Status: "201", Text: "The task.", Schema: "Task"}, {Status: "422", Text: "A problem answer.", Schema: "Problem"}}},
+		}}},
+		Schemas: []web.APISchema{{Name: "NewTask", Text: "What is submitted.", Fields: []web.APIField{{Name: "goal", Type: "string", Required: true, Text: "What must be true afterwards."}}}},
+	}
+}
