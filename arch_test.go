@@ -54,7 +54,8 @@ var mayImport = map[string][]string{
 	"internal/feed":    {"db"},
 	"internal/control": {"db", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/artifact", "internal/loop", "internal/patch"},
 	"internal/worker": {"internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
-		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence"},
+		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence",
+		"internal/policy"}, // the judge's rules are policy's types; the worker decides nothing with them
 
 	// 4 face.
 	"web/ui": {"static"},
@@ -63,11 +64,11 @@ var mayImport = map[string][]string{
 		"internal/policy", "internal/run", "internal/evidence", "internal/patch"},
 
 	// 5 wiring.
-	"internal/devmode": {"db", "migrations", "internal/fault", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
+	"internal/devmode": {"db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
 	"cmd/signalbox": {"handlers", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
 		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault"},
 	"cmd/signalbox-worker": {"internal/worker", "internal/config", "internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent",
-		"internal/verify", "internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence"},
+		"internal/verify", "internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/policy"},
 
 	// Test-only: no binary of the product links them.
 	"internal/dbtest":           {"internal/dbtest/throwaway", "internal/pgserver", "migrations"},

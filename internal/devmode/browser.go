@@ -165,6 +165,16 @@ func (p Page) Link(prefix string) string {
 	return ""
 }
 
+// LinkIn is the first link with such a path in the part that is labelled by an id (aria-labelledby).
+func (p Page) LinkIn(label, prefix string) string {
+	for n := range p.doc.Descendants() {
+		if attr(n, "aria-labelledby") == label {
+			return Page{URL: p.URL, doc: n}.Link(prefix)
+		}
+	}
+	return ""
+}
+
 // Alert is the text of the first alert or of the main part, for messages.
 func (p Page) Alert() string {
 	var main string
