@@ -235,6 +235,31 @@ func TestHostileWorkTree(t *testing.T) {
 	wantCode(t, err, git.CodePushRejected)
 }
 
+// An agent that puts a link in place of its checkout shows us nothing of this machine.
+func TestWorkTreeReplaced(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	remote, base := h.upstream("replaced", map[string]string{"a.txt": "a\n"})
+	repo, work := h.run(remote, base)
+	secret := filepath.Join(h.dir, "secret")
+	h.write(secret, "key", "s3cr3t")
+	if err := os.RemoveAll(work); err != nil {
+		t.Fatal(err)
+	}
+	_, err := repo.Patch(t.Context(), base, work, git.Limits{})
+	wantCode(t, err, git.CodeWorkspaceMoving)
+	for _, target := range []string{secret, ".", "repo.git"} {
+		if err := os.Symlink(target, work); err != nil {
+			t.Fatal(err)
+		}
+		_, err := repo.Patch(t.Context(), base, work, git.Limits{})
+		wantCode(t, err, git.CodeWorkspaceMoving)
+		if err := os.Remove(work); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func contains(list []string, s string) bool {
 	for _, x := range list {
 		if x == s {

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,9 +66,9 @@ func (r *Repo) Snapshot(ctx context.Context, base, workdir string, limits Limits
 	if err != nil {
 		return Snapshot{}, err
 	}
-	root, err := os.OpenRoot(workdir)
+	root, err := openWorkdir(workdir)
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("work tree: %w", err)
+		return Snapshot{}, err
 	}
 	defer root.Close()
 	w := &walk{ctx: ctx, root: root, limits: limits.withDefaults(), base: make(map[string]Entry, len(entries)), parents: map[string]bool{}, seen: map[string]bool{}}
@@ -92,6 +93,29 @@ func (r *Repo) Snapshot(ctx context.Context, base, workdir string, limits Limits
 	}
 	slices.SortFunc(w.skipped, func(a, b Skip) int { return strings.Compare(a.Path, b.Path) })
 	return Snapshot{Tree: tree, Skipped: w.skipped}, nil
+}
+
+// openWorkdir opens a work tree whose last component may have been replaced: a link in its place is refused, wherever
+// it leads. The folder above it is ours.
+func openWorkdir(workdir string) (*os.Root, error) {
+	parent, err := os.OpenRoot(filepath.Dir(workdir))
+	if err != nil {
+		return nil, fmt.Errorf("work tree: %w", err)
+	}
+	defer parent.Close()
+	name := filepath.Base(workdir)
+	info, err := parent.Lstat(name)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("work tree: %w", err)
+	}
+	if err != nil || !info.IsDir() {
+		return nil, refuse(CodeWorkspaceMoving, "snapshot", "the work tree is gone, or something else is in its place")
+	}
+	root, err := parent.OpenRoot(name)
+	if err != nil {
+		return nil, fmt.Errorf("work tree: %w", err)
+	}
+	return root, nil
 }
 
 // change is a file that differs from base.

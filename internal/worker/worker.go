@@ -1,0 +1,408 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"signalbox/internal/git"
+	"signalbox/internal/patch"
+	"signalbox/internal/sandbox"
+	"signalbox/internal/wire"
+)
+
+// Worker claims leases and works on them until its context ends.
+type Worker struct {
+	cfg   Config
+	log   *slog.Logger
+	api   *api
+	git   *git.Git
+	box   sandbox.Sandbox
+	boot  wire.WorkerBoot
+	beat  time.Duration
+	ttl   time.Duration
+	slots chan int
+	lock  *os.File
+
+	scanner *patch.Scanner
+
+	mu       sync.Mutex
+	leases   map[string]*lease
+	draining bool
+	wake     chan struct{} // a heartbeat is wanted now
+}
+
+// New prepares folders, git and the sandbox and tries to break out of the latter. It speaks to nobody yet.
+func New(ctx context.Context, cfg Config) (_ *Worker, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	w := &Worker{cfg: cfg, log: cfg.Log, leases: map[string]*lease{}, wake: make(chan struct{}, 1), scanner: patch.NewScanner()}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	if w.cfg.Hook == nil {
+		w.cfg.Hook = func(string) {}
+	}
+	if w.api, err = newAPI(cfg.ServerURL, cfg.Credential, cfg.HTTP); err != nil {
+		return nil, err
+	}
+	if err := w.folders(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.Close()
+		}
+	}()
+	forge := cfg.LocalForge
+	if forge == "" {
+		forge = cfg.File.LocalForge
+	}
+	w.cfg.LocalForge = forge
+	if w.git, err = git.New(ctx, git.Config{Home: filepath.Join(cfg.Dir, "git"), LocalRoot: forge, AllowLoopbackHTTP: cfg.AllowLoopbackHTTP}); err != nil {
+		return nil, err
+	}
+	w.box, err = sandbox.New(sandbox.Options{Tier: cfg.Tier, StateDir: filepath.Join(cfg.Dir, "sandbox"), UIDBase: w.uidBase()})
+	if err != nil {
+		return nil, fmt.Errorf("worker sandbox: %w", err)
+	}
+	w.sweep()
+	w.slots = make(chan int, cfg.MaxRuns)
+	for n := range cfg.MaxRuns {
+		w.slots <- n
+	}
+	return w, nil
+}
+
+// folders makes the worker's own tree and makes sure that nobody else uses it.
+func (w *Worker) folders() error {
+	// Payload users pass through to their own workspace and may list nothing on the way.
+	for _, d := range []string{w.cfg.Dir, filepath.Join(w.cfg.Dir, "work")} {
+		if err := os.MkdirAll(d, 0o711); err != nil {
+			return fmt.Errorf("worker folder: %w", err)
+		}
+		if err := os.Chmod(d, 0o711); err != nil { //nolint:gosec // searchable, not readable
+			return fmt.Errorf("worker folder: %w", err)
+		}
+	}
+	lock, err := os.OpenFile(filepath.Join(w.cfg.Dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("worker folder: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return fmt.Errorf("another worker uses the folder %s; give each its own", w.cfg.Dir)
+	}
+	w.lock = lock
+	return nil
+}
+
+// uidBase keeps the payload users of two workers of one machine apart.
+func (w *Worker) uidBase() uint32 {
+	if w.cfg.File.UIDBase != 0 {
+		return w.cfg.File.UIDBase
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(w.cfg.Dir))
+	return 200_000 + h.Sum32()%5_000*100_000
+}
+
+// sweep removes what a predecessor left when it was killed. Its sandboxes died with it.
+func (w *Worker) sweep() {
+	work := filepath.Join(w.cfg.Dir, "work")
+	entries, err := os.ReadDir(work)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if err := w.box.Remove(filepath.Join(work, e.Name())); err != nil {
+			w.log.Warn("old workspace not removed", "path", e.Name(), "error", err)
+		}
+	}
+}
+
+// Close releases what New took. Run must have ended.
+func (w *Worker) Close() {
+	if w.box != nil {
+		if err := w.box.Close(); err != nil {
+			w.log.Warn("sandbox not closed", "error", err)
+		}
+	}
+	if w.lock != nil {
+		_ = w.lock.Close()
+	}
+}
+
+// Run registers and works until ctx ends; then it takes no more work, lets its leases finish within the drain grace,
+// hands back the others and says goodbye. The error is about starting; a lease that fails is none.
+func (w *Worker) Run(ctx context.Context) error {
+	registration, err := w.registration(ctx)
+	if err != nil {
+		return err
+	}
+	if w.boot, err = w.api.register(ctx, registration); err != nil {
+		return fmt.Errorf("worker not registered: %w", err)
+	}
+	w.ttl = time.Duration(w.boot.LeaseTtlMs) * time.Millisecond
+	w.beat = time.Duration(w.boot.HeartbeatMs) * time.Millisecond
+	if w.cfg.Heartbeat > 0 {
+		w.beat = min(w.beat, w.cfg.Heartbeat)
+	}
+	if w.beat <= 0 || w.ttl <= 0 {
+		return errors.New("worker not started: the server gave no lease time")
+	}
+	w.log.Info("worker ready", "worker_id", w.boot.WorkerId, "boot_id", w.boot.BootId, "isolation", string(w.box.Tier()), "phases", w.cfg.Phases)
+
+	// The leases outlive ctx: that is what draining means.
+	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(errDone)
+	var beats, work sync.WaitGroup
+	beats.Go(func() { w.heartbeats(base) })
+	w.claims(ctx, base, &work)
+
+	w.drain(&work)
+	stop(errDone)
+	beats.Wait()
+	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := w.api.deregister(goodbye, w.boot.BootId); err != nil {
+		w.log.Warn("goodbye not heard", "error", err)
+	}
+	return nil
+}
+
+func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) {
+	r := wire.WorkerRegister{
+		Name: clip(w.cfg.Name, 100), Version: clip(w.cfg.Version, 100), Phases: w.cfg.Phases,
+		Isolation: wire.IsolationTier(w.box.Tier()), MaxConcurrentRuns: w.cfg.MaxRuns,
+	}
+	if r.Name == "" {
+		r.Name = "worker"
+	}
+	if r.Version == "" {
+		r.Version = "unknown"
+	}
+	for n := range w.cfg.File.Agents {
+		r.Capabilities = append(r.Capabilities, "agent:"+n)
+	}
+	for _, tool := range []string{"go", "node", "npm", "python3", "java", "cargo", "make", "gcc", "ruby", "php"} {
+		if _, err := exec.LookPath(tool); err == nil {
+			r.Capabilities = append(r.Capabilities, tool)
+		}
+	}
+	r.Capabilities = append(r.Capabilities, w.cfg.File.Tools...)
+	if w.cfg.LocalForge != "" {
+		r.Capabilities = append(r.Capabilities, "local-forge")
+	}
+	slices.Sort(r.Capabilities)
+	if w.cfg.SkipProbe {
+		return r, nil
+	}
+	iso, err := w.box.Probe(ctx)
+	if err != nil {
+		return r, fmt.Errorf("worker not started: the sandbox could not be tried: %w", err)
+	}
+	for _, p := range iso.Probes {
+		r.Probes = append(r.Probes, wire.ProbeResult{Name: clip(p.Name, 100), Passed: p.OK, Detail: clip(p.Detail, 1000)})
+	}
+	if failed := iso.Failed(); len(failed) > 0 && w.box.Tier().Safe() {
+		return r, fmt.Errorf("worker not started: %d of %d attempts to break out of the sandbox succeeded, the first is %q (%s)", len(failed), len(iso.Probes), failed[0].Name, failed[0].Detail)
+	}
+	return r, nil
+}
+
+// claims asks for as much work as there is room for, until ctx ends.
+func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) {
+	for ctx.Err() == nil {
+		free := w.free(ctx)
+		if len(free) == 0 {
+			return
+		}
+		claim := wire.Claim{ClaimId: "claim-" + rand.Text(), BootId: w.boot.BootId, Phases: w.cfg.Phases, Max: len(free), WaitSeconds: 20}
+		ack, err := w.api.claim(ctx, claim)
+		if err != nil && ctx.Err() != nil {
+			// Work may have been given to the question that we no longer wait for: ask once more without waiting.
+			claim.WaitSeconds = 0
+			last, cancel := context.WithTimeout(base, 5*time.Second)
+			ack, err = w.api.claim(last, claim)
+			cancel()
+		}
+		if err != nil {
+			w.log.Error("claim refused", "error", err)
+			w.giveBack(free)
+			if !pause(ctx, 5*time.Second) {
+				return
+			}
+			continue
+		}
+		for _, as := range ack.Assignments {
+			if len(free) == 0 {
+				w.log.Error("more leases than asked for", "lease_id", as.LeaseId)
+				break // it is left to expire
+			}
+			slot := free[0]
+			free = free[1:]
+			work.Go(func() {
+				defer w.giveBack([]int{slot})
+				w.serve(ctx, base, as, slot)
+			})
+		}
+		w.giveBack(free)
+	}
+}
+
+// free waits for one free slot and takes all that are free.
+func (w *Worker) free(ctx context.Context) []int {
+	var free []int
+	select {
+	case n := <-w.slots:
+		free = append(free, n)
+	case <-ctx.Done():
+		return nil
+	}
+	for {
+		select {
+		case n := <-w.slots:
+			free = append(free, n)
+		default:
+			return free
+		}
+	}
+}
+
+func (w *Worker) giveBack(slots []int) {
+	for _, n := range slots {
+		w.slots <- n
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// drain lets the leases finish and, after the grace, asks them to stop.
+func (w *Worker) drain(work *sync.WaitGroup) {
+	w.mu.Lock()
+	w.draining = true
+	n := len(w.leases)
+	w.mu.Unlock()
+	w.beatNow()
+	done := make(chan struct{})
+	go func() {
+		work.Wait()
+		close(done)
+	}()
+	w.log.Info("worker draining", "leases", n, "grace", w.cfg.DrainGrace)
+	timer := time.NewTimer(w.cfg.DrainGrace)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-timer.C:
+	}
+	w.mu.Lock()
+	for _, l := range w.leases {
+		l.interrupt(errDrain)
+	}
+	w.mu.Unlock()
+	<-done
+}
+
+// heartbeats speaks for all leases at once. A tick that is not answered in time is followed by the next one: the
+// leases know by themselves how long they may trust the last answer.
+func (w *Worker) heartbeats(ctx context.Context) {
+	tick := time.NewTicker(w.beat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-w.wake:
+		}
+		if err := w.heartbeatOnce(ctx); err != nil && ctx.Err() == nil {
+			w.log.Warn("heartbeat not answered", "error", err)
+		}
+	}
+}
+
+func (w *Worker) beatNow() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Worker) heartbeatOnce(ctx context.Context) error {
+	w.mu.Lock()
+	b := wire.Heartbeat{BootId: w.boot.BootId, State: wire.WorkerReady, Leases: []wire.HeldLease{}}
+	if w.draining {
+		b.State = wire.WorkerDraining
+	}
+	held := make(map[string]*lease, len(w.leases))
+	for id, l := range w.leases {
+		held[id] = l
+		b.Leases = append(b.Leases, wire.HeldLease{LeaseId: id, FencingToken: l.as.FencingToken, RunId: l.as.RunId})
+	}
+	w.mu.Unlock()
+	return w.beatFor(ctx, b, held)
+}
+
+func (w *Worker) beatFor(ctx context.Context, b wire.Heartbeat, held map[string]*lease) error {
+	// Shorter than the lease: an answer that comes later is worth nothing.
+	each, cancel := context.WithTimeout(ctx, max(w.ttl/3, 200*time.Millisecond))
+	defer cancel()
+	sent := time.Now()
+	ack, err := w.api.heartbeat(each, b)
+	if err != nil {
+		return err
+	}
+	for _, s := range ack.Leases {
+		if l, ok := held[s.LeaseId]; ok {
+			l.signal(s, sent, w.ttl)
+		}
+	}
+	return nil
+}
+
+// Check tries to break out of the sandbox and prints each attempt. It speaks to nobody.
+func (w *Worker) Check(ctx context.Context, out io.Writer) error {
+	iso, err := w.box.Probe(ctx)
+	if err != nil {
+		return fmt.Errorf("the sandbox could not be tried: %w", err)
+	}
+	for _, p := range iso.Probes {
+		word := "blocked"
+		if !p.OK {
+			word = "OPEN"
+		}
+		fmt.Fprintf(out, "%-8s %s: %s\n", word, p.Name, p.Detail)
+	}
+	for _, l := range iso.Limits {
+		fmt.Fprintln(out, "limit   ", l)
+	}
+	fmt.Fprintf(out, "isolation %s: %d of %d attempts blocked\n", iso.Tier, len(iso.Probes)-len(iso.Failed()), len(iso.Probes))
+	if len(iso.Failed()) > 0 && iso.Tier.Safe() {
+		return fmt.Errorf("%d attempts to break out succeeded", len(iso.Failed()))
+	}
+	return nil
+}
