@@ -13,7 +13,7 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath
 RACE := ./db/... ./internal/run/... ./internal/control/... ./internal/feed/... ./internal/loop/... ./handlers/... ./internal/worker/...
 TEST_FLAGS ?= -timeout=40m
 
-.PHONY: help setup setup-tests build run selftest test test-race test-long check format format-check vet lint generate generate-check bench clean
+.PHONY: help setup setup-tests build run selftest test fuzz test-race test-long check format format-check vet lint generate generate-check bench clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
@@ -41,8 +41,9 @@ selftest: setup build ## walk one whole journey in a throw-away folder and say w
 	@go build -o $@ ./internal/dbtest/gotest
 
 test: setup-tests check build .build/cluster .build/gotest ## set-up, check, then every test against one private Postgres
-	@.build/cluster .build/gotest $(TEST_FLAGS) ./...
+	@$(MAKE) fuzz
 	@$(MAKE) test-race
+	@.build/cluster .build/gotest $(TEST_FLAGS) ./...
 
 test-race: .build/cluster .build/gotest ## the packages in which things meet, under the race detector (where gcc exists)
 	@if ! command -v gcc >/dev/null; then echo "not exercised: the race detector needs gcc, and there is none"; exit 0; fi; \
@@ -50,6 +51,9 @@ test-race: .build/cluster .build/gotest ## the packages in which things meet, un
 	if [ -z "$$packages" ]; then exit 0; fi; \
 	echo "Again under the race detector:"; \
 	CGO_ENABLED=1 .build/cluster .build/gotest -race -short $(TEST_FLAGS) $$packages
+
+fuzz: ## every fuzz target for ten seconds
+	@scripts/fuzz 10
 
 test-long: setup-tests build .build/cluster .build/gotest ## the larger sizes
 	@SIGNALBOX_TEST_LONG=1 .build/cluster .build/gotest -timeout=120m ./...
