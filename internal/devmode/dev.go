@@ -287,13 +287,20 @@ func workerFile(forge string) ([]byte, error) {
 	return text, nil
 }
 
-// Stop ends everything in the order in which nothing is missed: the worker, the provider, the database. The product
+// StopWorker drains the worker while the product is still served, so that it can hand its leases back.
+func (d *Dev) StopWorker() error {
+	if d.worker == nil {
+		return nil
+	}
+	err := d.worker.stop()
+	d.worker = nil
+	return err
+}
+
+// Stop ends what is left in the order in which nothing is missed: the worker, the provider, the database. The product
 // has to have stopped before.
 func (d *Dev) Stop() error {
-	var problems []error
-	if d.worker != nil {
-		problems = append(problems, d.worker.stop())
-	}
+	problems := []error{d.StopWorker()}
 	if d.provider != nil {
 		problems = append(problems, d.provider.Close())
 	}
