@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"strconv"
 
 	"signalbox/web/ui"
 )
@@ -12,7 +13,7 @@ func gateStream(d GatePageData) string {
 	if !d.Live {
 		return ""
 	}
-	return GateStreamURL(d.Panel.GateID)
+	return GateStreamURL(d.Panel.GateID) + "?revision=" + strconv.Itoa(d.Panel.Revision)
 }
 
 func gateHeading(d GatePanelData) string {
