@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"internal/verify":   {"internal/fault", "internal/sandbox"},
 
 	// 3 motion. The worker holds no database credential and cannot import db.
-	"internal/feed":    {"db"},
+	"internal/feed":    {"db", "internal/run"},
 	"internal/control": {"db", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/artifact", "internal/loop", "internal/patch"},
 	"internal/worker": {"internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
 		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence",
@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	// 4 face.
 	"web/ui": {"static"},
 	"web":    {"web/ui", "static", "internal/policy", "internal/run", "internal/patch"},
-	"handlers": {"api", "db", "web", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
+	"handlers": {"api", "db", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
 		"internal/policy", "internal/run", "internal/evidence", "internal/patch"},
 
 	// 5 wiring.
@@ -71,6 +71,7 @@ var mayImport = map[string][]string{
 		"internal/verify", "internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/policy"},
 
 	// Test-only: no binary of the product links them.
+	"internal/agent/testagent":  {},
 	"internal/dbtest":           {"internal/dbtest/throwaway", "internal/pgserver", "migrations"},
 	"internal/dbtest/throwaway": {"internal/pgserver"},
 	"internal/dbtest/cluster":   {"internal/dbtest/throwaway"},
