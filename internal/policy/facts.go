@@ -11,6 +11,7 @@ type Facts struct {
 	Mode           Mode   `json:"mode,omitempty"`
 
 	// What the task's contract asks for.
+	PlanGateAsked    bool `json:"plan_gate_asked,omitempty"`
 	AutoPRAsked      bool `json:"auto_pr_asked,omitempty"`
 	AttestationAsked bool `json:"attestation_asked,omitempty"`
 

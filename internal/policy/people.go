@@ -26,6 +26,8 @@ func Plan(r Rules, f Facts) GateDecision {
 		asked = fmt.Sprintf("Policy %s always asks a person about the plan.", r.Version)
 	case rule.When == ByRisk && has(rule.Risks, risk):
 		asked = fmt.Sprintf("Policy %s asks a person about a plan of risk %s.", r.Version, risk)
+	case f.PlanGateAsked:
+		asked = "The task asks for a person to approve the plan."
 	}
 	switch {
 	case asked == "":

@@ -1,0 +1,281 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
+	"signalbox/internal/run"
+)
+
+// Ref names a run within its tenant. The tenant comes from the principal.
+type Ref struct {
+	Tenant, Run uuid.UUID
+}
+
+// Intent is what somebody asks of a run: a lease holder's Command, which Decide
+// turns into an event, or a Payload that control plane, scheduler or a person's
+// decision has settled already. Exactly one of the two is set.
+type Intent struct {
+	// Key makes a repeat harmless: the same key with the same Hash gets the first
+	// answer. It also names the event.
+	Key string
+	// Hash is the SHA-256 of the request; nil for the server's own intents.
+	Hash []byte
+	By   run.Actor
+	// Lease and Worker prove the holder, for commands. Worker is the credential.
+	Lease  *run.LeaseRef
+	Worker uuid.UUID
+
+	Command run.Command
+	Payload run.Payload
+	// Audit is written in the same transaction, for the actions of people.
+	Audit *Audit
+}
+
+// Ack is the answer to an intent, stored with its key.
+type Ack struct {
+	Run     uuid.UUID `json:"run"`
+	State   run.State `json:"state"`
+	Version int64     `json:"version"`
+	// Leased says whether the sender's lease goes on.
+	Leased bool `json:"leased"`
+	// Cancelling says that a stop was asked for.
+	Cancelling bool `json:"cancelling"`
+	// Replayed says that this is a stored answer.
+	Replayed bool `json:"-"`
+}
+
+const maxTries = 3
+
+// Apply is the one door: it loads the run, answers a repeated key, decides,
+// reduces, and writes state, event, queue, lease, gate, attempt, outbox and key
+// as one statement that is guarded by the run's version. A losing racer decides
+// again on the new truth, at most three times. A change that concerns the task as
+// well is made under the run's and the task's row locks.
+func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
+	for range maxTries {
+		ack, err := s.applyOptimistic(ctx, ref, in)
+		switch {
+		case errors.Is(err, errNeedsLocks):
+			ack, err = s.applyLocked(ctx, ref, in)
+			if keyTaken(err) {
+				continue
+			}
+			return ack, translate(err, "run")
+		case errors.Is(err, errMoved), keyTaken(err), transient(err):
+			continue
+		}
+		return ack, translate(err, "run")
+	}
+	return Ack{}, fault.New(fault.Conflict, "Nothing was changed: the run moved on several times meanwhile. Look again and repeat.").WithCode("contended")
+}
+
+var (
+	errNeedsLocks = errors.New("the change needs row locks")
+	errMoved      = errors.New("the run moved on")
+)
+
+// keyTaken reports that a concurrent request with the same key won.
+func keyTaken(err error) bool {
+	c := constraint(err)
+	return c == "idempotency_keys_pk" || c == "run_events_run_event_id_key"
+}
+
+func (s *Store) applyOptimistic(ctx context.Context, ref Ref, in Intent) (Ack, error) {
+	if ack, ok, err := s.replayed(ctx, s.pool, ref, in); ok || err != nil {
+		return ack, err
+	}
+	row, err := s.q.LoadRun(ctx, s.pool, ref.Tenant, ref.Run)
+	if err != nil {
+		return Ack{}, err
+	}
+	steps, ack, err := s.decide(ctx, s.pool, row.Run, row.LeaseLive, row.Now, in)
+	if err != nil {
+		return Ack{}, err
+	}
+	if in.Audit != nil || touchesTask(steps) {
+		return Ack{}, errNeedsLocks
+	}
+	w, err := s.writeOf(ref, row.Run, steps, ack, in)
+	if err != nil {
+		return Ack{}, err
+	}
+	done, err := s.flush(ctx, s.pool, w)
+	if err != nil {
+		return Ack{}, fmt.Errorf("write transition: %w", err)
+	}
+	if !done[ref.Run] {
+		return Ack{}, errMoved
+	}
+	s.ring(w.changes()...)
+	return ack, nil
+}
+
+func (s *Store) applyLocked(ctx context.Context, ref Ref, in Intent) (ack Ack, err error) {
+	var w *write
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		var again bool
+		if ack, again, err = s.replayed(ctx, tx, ref, in); again || err != nil {
+			return err
+		}
+		row, err := s.q.LockRun(ctx, tx, ref.Tenant, ref.Run)
+		if err != nil {
+			return err
+		}
+		var steps []step
+		if steps, ack, err = s.decide(ctx, tx, row.Run, row.LeaseLive, row.Now, in); err != nil {
+			return err
+		}
+		if w, err = s.writeOf(ref, row.Run, steps, ack, in); err != nil {
+			return err
+		}
+		return s.writeLocked(ctx, tx, ref, w, steps, in.Audit)
+	})
+	if err != nil {
+		return Ack{}, err
+	}
+	if w != nil {
+		s.ring(w.changes()...)
+	}
+	return ack, nil
+}
+
+// writeLocked writes under the run's row lock: the transition, then the task,
+// then the audit, in lock order.
+func (s *Store) writeLocked(ctx context.Context, tx pgx.Tx, ref Ref, w *write, steps []step, audit *Audit) error {
+	done, err := s.flush(ctx, tx, w)
+	if err != nil {
+		return fmt.Errorf("write transition: %w", err)
+	}
+	if !done[ref.Run] {
+		return fmt.Errorf("run %s moved under its own lock", ref.Run)
+	}
+	if err := s.followTask(ctx, tx, steps); err != nil {
+		return err
+	}
+	return s.audit(ctx, tx, audit)
+}
+
+func (s *Store) writeOf(ref Ref, row sqlc.Run, steps []step, ack Ack, in Intent) (*write, error) {
+	w := &write{}
+	if err := w.add(row, steps, s.timing.BackoffScale, nil); err != nil {
+		return nil, err
+	}
+	if in.Hash != nil {
+		answer, err := json.Marshal(ack)
+		if err != nil {
+			return nil, fmt.Errorf("encode answer: %w", err)
+		}
+		w.keys = append(w.keys, sqlc.IdempotencyKey{TenantID: ref.Tenant, Scope: runScope(ref.Run), Key: in.Key,
+			RequestHash: in.Hash, Status: 200, Answer: answer})
+	}
+	return w, nil
+}
+
+func runScope(id uuid.UUID) string { return "run:" + id.String() }
+
+// replayed answers a key that was used before.
+func (s *Store) replayed(ctx context.Context, h sqlc.DBTX, ref Ref, in Intent) (Ack, bool, error) {
+	if in.Hash == nil {
+		return Ack{}, false, nil
+	}
+	var ack Ack
+	ok, err := s.storedAnswer(ctx, h, ref.Tenant, runScope(ref.Run), in.Key, in.Hash, &ack)
+	ack.Replayed = ok
+	return ack, ok, err
+}
+
+// storedAnswer reads the answer of a key into to. A key that was used with other
+// content is refused.
+func (s *Store) storedAnswer(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, scope, key string, hash []byte, to any) (bool, error) {
+	k, err := s.q.FindKey(ctx, h, tenant, scope, key)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up idempotency key: %w", err)
+	}
+	if !bytes.Equal(k.RequestHash, hash) {
+		return false, fault.New(fault.Invalid, "Nothing was changed: this Idempotency-Key was used before with other content. Use a new key for a new request.").WithCode("key_reused")
+	}
+	if err := json.Unmarshal(k.Answer, to); err != nil {
+		return false, fmt.Errorf("read stored answer: %w", err)
+	}
+	return true, nil
+}
+
+// decide turns the intent into events and reduces them, follow-ups included. It
+// reads and never writes.
+func (s *Store) decide(ctx context.Context, h sqlc.DBTX, row sqlc.Run, live bool, now time.Time, in Intent) ([]step, Ack, error) {
+	r, err := toRun(row)
+	if err != nil {
+		return nil, Ack{}, err
+	}
+	payload, by := in.Payload, in.By
+	var cause *run.Cause
+	if in.Command != nil {
+		if payload, err = s.decideCommand(ctx, h, r, row, live, now, in); err != nil {
+			return nil, Ack{}, refused(err, r)
+		}
+		spec, _ := run.SpecOf(in.Command.Name())
+		by.Kind = run.ActorFor(r.State, payload.Kind(), spec.Actor)
+		cause = &run.Cause{Command: in.Command.Name(), Lease: &in.Lease.ID}
+	}
+	steps, err := reduceAll(r, run.Event{ID: in.Key, By: by, At: micro(now), Cause: cause, Lease: in.Lease, Payload: payload})
+	if err != nil {
+		return nil, Ack{}, refused(err, r)
+	}
+	after := steps[len(steps)-1].res.Run
+	return steps, Ack{Run: after.ID, State: after.State, Version: after.Version,
+		Leased: in.Lease != nil && after.Holds(in.Lease), Cancelling: after.State == run.Cancelling}, nil
+}
+
+// reduceAll applies the event and those that follow from it at once.
+func reduceAll(r run.Run, ev run.Event) ([]step, error) {
+	res, err := run.Reduce(r, ev)
+	if err != nil {
+		return nil, err
+	}
+	steps := []step{{r, ev, res}}
+	for n, p := range res.Follow {
+		before := steps[len(steps)-1].res.Run
+		next := run.Event{ID: fmt.Sprintf("%s/%d", ev.ID, n+2), At: ev.At, Cause: ev.Cause, Payload: p,
+			By: run.Actor{Kind: run.ActorFor(before.State, p.Kind(), run.ControlPlane), ID: "signalbox"}}
+		res, err := run.Reduce(before, next)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, step{before, next, res})
+	}
+	return steps, nil
+}
+
+// decideCommand checks who speaks and loads what Decide needs.
+func (s *Store) decideCommand(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, live bool, now time.Time, in Intent) (run.Payload, error) {
+	if in.Lease == nil {
+		return nil, &run.StaleLeaseError{State: r.State}
+	}
+	// Expired by the database's clock is lost, even before the reaper has come.
+	if !r.Holds(in.Lease) || !live || r.Lease.Worker != in.Worker.String() {
+		return nil, &run.StaleLeaseError{State: r.State, Token: in.Lease.Token}
+	}
+	spec, ok := run.SpecOf(in.Command.Name())
+	if !ok || !slices.Contains(spec.Phases, r.Lease.Phase) {
+		return nil, &run.ActorError{State: r.State, Kind: run.Kind(in.Command.Name()), Actor: run.Worker}
+	}
+	f, err := s.facts(ctx, h, r, row, now, in)
+	if err != nil {
+		return nil, err
+	}
+	return run.Decide(r, in.Command, f)
+}

@@ -1,0 +1,388 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/evidence"
+	"signalbox/internal/fault"
+	"signalbox/internal/patch"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+	"signalbox/internal/typeid"
+)
+
+// PatchFacts is what the server found when it parsed and scanned a stored patch.
+type PatchFacts struct {
+	Facts  patch.Facts        `json:"facts"`
+	Scan   patch.ScanResult   `json:"scan"`
+	Hidden []patch.HiddenText `json:"hidden,omitempty"`
+	// Fault is set where the patch cannot be used at all.
+	Fault run.Code `json:"fault,omitempty"`
+}
+
+// facts loads what Decide needs for the command; what it does not need is left
+// out, so that the small commands cost one read.
+func (s *Store) facts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, now time.Time, in Intent) (run.Facts, error) {
+	f := run.Facts{Minted: run.Minted{Gate: typeid.New(), Now: micro(now), Draw: s.draw()}}
+	switch c := in.Command.(type) {
+	case run.Start, run.SandboxIsReady, run.Release:
+		return f, nil
+	case run.ContextIsReady:
+		a, err := s.artifactOf(ctx, h, r, c.Artifact, "context")
+		f.Context = proof(a, row)
+		return f, err
+	}
+	var err error
+	if f.Rules, err = s.rulesOf(ctx, h, r.Tenant); err != nil {
+		return f, err
+	}
+	contract, err := s.contractFacts(ctx, h, r, &f)
+	if err != nil {
+		return f, err
+	}
+	if f.Unresolved, err = s.q.UnresolvedOperations(ctx, h, r.ID); err != nil {
+		return f, fmt.Errorf("load operations: %w", err)
+	}
+	if err := s.spentFacts(ctx, h, r, row, now, &f); err != nil {
+		return f, err
+	}
+	return f, s.commandFacts(ctx, h, r, row, contract, in, &f)
+}
+
+func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, contract screening, in Intent, f *run.Facts) error {
+	switch c := in.Command.(type) {
+	case run.PlanSubmitted:
+		a, err := s.artifactOf(ctx, h, r, c.Artifact, "plan")
+		if err != nil {
+			return err
+		}
+		f.Plan = proof(a, row)
+		f.Digest = s.revision(r, run.GatePlan, row.BaseCommit, a.Sha256)
+	case run.PatchSubmitted:
+		return s.patchFacts(ctx, h, r, c, f)
+	case run.ReportSubmitted:
+		a, err := s.artifactOf(ctx, h, r, c.Artifact, "report")
+		if err != nil {
+			return err
+		}
+		f.Report = proof(a, row)
+		return s.diffOfLease(ctx, h, r, f)
+	case run.NoChangeSubmitted:
+		f.Digest = evidence.Digest([]byte("no change: " + c.Summary))
+		return s.diffOfLease(ctx, h, r, f)
+	case run.VerifyStarted:
+		worker, err := s.q.AttemptWorker(ctx, h, r.Attempt)
+		if err != nil {
+			return fmt.Errorf("load the attempt's worker: %w", err)
+		}
+		f.SameWorker = worker == in.Worker
+	case run.VerifyReported:
+		return s.verificationFacts(ctx, h, r, c, f)
+	case run.JudgeReported:
+		return s.judgeFacts(ctx, h, r, contract, f)
+	case run.PRReported:
+		return s.prFacts(ctx, h, r, c, f)
+	case run.BaseHasMoved, run.EffectIsAmbiguous, run.Stopped:
+		f.Digest = s.revision(r, run.GateReconcile, row.BaseCommit, in.Key)
+		if r.Patch != nil {
+			f.Digest = s.revision(r, run.GatePatch, r.Patch.Base, r.Patch.Digest)
+		}
+	}
+	if f.Digest == "" {
+		f.Digest = s.revision(r, run.GateBudget, row.BaseCommit, in.Key)
+	}
+	return nil
+}
+
+// revision computes the digest that a decision is bound to (D-15). The content
+// stands in by its own SHA-256, under which the blob store holds the exact bytes.
+func (s *Store) revision(r run.Run, k run.GateKind, base, contentDigest string) string {
+	v := evidence.Revision{Kind: string(k), Repository: r.Repository, Base: base, Content: []byte(contentDigest)}
+	if k == run.GatePatch && r.Patch != nil {
+		v.ResultTree, v.VerificationDigest = r.Patch.Tree, r.Verification
+	}
+	return evidence.RevisionDigest(v)
+}
+
+func proof(a sqlc.Artifact, row sqlc.Run) *run.PlanEvidence {
+	if a.ID == uuid.Nil {
+		return nil
+	}
+	return &run.PlanEvidence{Artifact: typeid.Format(typeid.Artifact, a.ID), Digest: a.Sha256, Base: row.BaseCommit}
+}
+
+// artifactOf loads an artifact that a command names: it must be of this run and
+// of the kind that the command is about.
+func (s *Store) artifactOf(ctx context.Context, h sqlc.DBTX, r run.Run, ref, kind string) (sqlc.Artifact, error) {
+	id, err := typeid.Parse(typeid.Artifact, ref)
+	if err != nil {
+		return sqlc.Artifact{}, err
+	}
+	a, err := s.q.Artifact(ctx, h, r.Tenant, id)
+	if errors.Is(err, pgx.ErrNoRows) || (err == nil && a.RunID != r.ID) {
+		return sqlc.Artifact{}, fault.New(fault.Invalid, "Nothing was changed: the run has no such artifact. Upload it first.").WithField("artifact_id")
+	}
+	if err != nil {
+		return sqlc.Artifact{}, fmt.Errorf("load artifact: %w", err)
+	}
+	if a.Kind != kind {
+		return sqlc.Artifact{}, fault.Newf(fault.Invalid, "Nothing was changed: the artifact is a %s, and a %s is asked for.", a.Kind, kind).WithField("artifact_id")
+	}
+	return a, nil
+}
+
+// screening is the contract joined with repository and policy: which paths a
+// change may touch.
+type screening struct {
+	contract run.Contract
+	rules    patch.Screening
+}
+
+// contractFacts fills in what task, repository and requester say.
+func (s *Store) contractFacts(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Facts) (screening, error) {
+	c, err := s.q.RunContract(ctx, h, r.Tenant, r.Task)
+	if err != nil {
+		return screening{}, fmt.Errorf("load the task's contract: %w", err)
+	}
+	var k run.Contract
+	if err := decode(c.Contract, &k, "contract"); err != nil {
+		return screening{}, err
+	}
+	p := &f.Policy
+	p.Repository, p.Requester, p.RequesterRoles = c.Repository, c.RequestedBy.String(), roles(c.Roles)
+	p.Risk, p.Mode = policy.Risk(r.Risk), policy.Mode(r.Mode)
+	p.PlanGateAsked, p.AutoPRAsked, p.AttestationAsked = k.PlanGate, k.AutoPR, k.Attestation
+	return screening{k, screen(f.Rules, k, c.Scope, c.Forbidden)}, nil
+}
+
+// screen joins the globs. A contract narrows the repository's scope and cannot
+// widen it: where both say something, a path must be in both, which is the
+// contract's scope checked beside the repository's.
+func screen(rules policy.Rules, k run.Contract, scope, forbidden []string) patch.Screening {
+	in := k.Scope
+	if len(in) == 0 {
+		in = scope
+	}
+	return patch.Screening{Scope: in, Forbidden: join(rules.Paths.Forbidden, forbidden, k.Forbidden), Protected: rules.Paths.Protected,
+		Generated: rules.Paths.Generated, GeneratedSources: rules.Paths.GeneratedSources, GeneratedRule: string(rules.Paths.GeneratedRule),
+		Symlinks: rules.Paths.Symlinks, Binaries: rules.Paths.Binaries}
+}
+
+func join(lists ...[]string) []string {
+	var out []string
+	for _, l := range lists {
+		out = append(out, l...)
+	}
+	return out
+}
+
+func roles(names []string) []policy.Role {
+	out := make([]policy.Role, 0, len(names))
+	for _, n := range names {
+		out = append(out, policy.Role(n))
+	}
+	return out
+}
+
+// spentFacts compares what the run used up with its snapshotted limits.
+func (s *Store) spentFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, now time.Time, f *run.Facts) error {
+	u, err := s.q.RunSpent(ctx, h, r.ID)
+	if err != nil {
+		return fmt.Errorf("load usage: %w", err)
+	}
+	words := overspent(r.Limits, u)
+	active := time.Duration(row.ActiveMs) * time.Millisecond
+	if counts(r.State) {
+		active += now.Sub(row.StateSince)
+	}
+	if l := r.Limits.RunTimeout.Std(); l > 0 && active > l {
+		words = fmt.Sprintf("The run has been active for %s; the limit is %s.", active.Round(time.Second), l)
+	}
+	f.Policy.BudgetLeft, f.Policy.BudgetWords = words == "", words
+	f.Spent = words != ""
+	return nil
+}
+
+// overspent says in words which limit is reached, or "".
+func overspent(l run.Limits, u sqlc.RunSpentRow) string {
+	for _, c := range []struct {
+		used, limit int64
+		what        string
+	}{
+		{u.InputTokens, l.TokensIn, "input tokens"}, {u.OutputTokens, l.TokensOut, "output tokens"},
+		{u.ToolCalls, int64(l.ToolCalls), "tool calls"}, {u.AgentIterations, int64(l.AgentIterations), "agent iterations"},
+		{u.CostMicros, l.CostCents * 10_000, "millionths of the currency"},
+	} {
+		if c.limit > 0 && c.used >= c.limit {
+			return fmt.Sprintf("The run used %d %s; the limit is %d.", c.used, c.what, c.limit)
+		}
+	}
+	return ""
+}
+
+// patchFacts reads what the server itself found in the stored patch.
+func (s *Store) patchFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.PatchSubmitted, f *run.Facts) error {
+	a, err := s.artifactOf(ctx, h, r, c.Artifact, "patch")
+	if err != nil {
+		return err
+	}
+	p, err := s.q.Patch(ctx, h, r.Tenant, a.ID)
+	if err != nil {
+		return fmt.Errorf("load the parsed patch: %w", err)
+	}
+	f.PatchFault = run.Code(p.Fault)
+	f.Patch = &run.Patch{Artifact: c.Artifact, Digest: p.Digest, PatchID: p.PatchID, Base: c.Base, Tree: c.Tree,
+		Files: int(p.Files), Added: int(p.Added), Removed: int(p.Removed)}
+	return nil
+}
+
+// diffOfLease finds a patch with changes that this lease stored: it speaks
+// against a report that says nothing was changed.
+func (s *Store) diffOfLease(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Facts) error {
+	p, err := s.q.PatchOfAttempt(ctx, h, r.Tenant, r.ID, int32(r.AttemptNo), &r.Lease.ID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for a diff: %w", err)
+	}
+	f.Patch = &run.Patch{Digest: p.Digest, Files: int(p.Files)}
+	return nil
+}
+
+func (s *Store) verificationFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.VerifyReported, f *run.Facts) error {
+	a, err := s.artifactOf(ctx, h, r, c.Artifact, "verification_report")
+	if err != nil {
+		return err
+	}
+	v, err := s.q.Verification(ctx, h, r.Tenant, a.ID)
+	if err != nil {
+		return fmt.Errorf("load the verification report: %w", err)
+	}
+	before, err := s.q.PreviousFailure(ctx, h, r.ID, int32(r.AttemptNo), a.ID)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("load the failure before: %w", err)
+	}
+	f.Verification = &run.VerificationFacts{Passed: v.Passed, Infrastructure: v.Infrastructure, Previous: before,
+		Evidence: run.VerificationEvidence{Artifact: c.Artifact, Digest: v.Digest, Patch: v.PatchDigest, Summary: v.Summary, Fingerprint: v.Fingerprint}}
+	return nil
+}
+
+// judgeFacts compares the stored patch with policy and contract. The guards stand
+// on this and on nothing that a worker said, apart from the verdict itself.
+func (s *Store) judgeFacts(ctx context.Context, h sqlc.DBTX, r run.Run, sc screening, f *run.Facts) error {
+	if r.Outcome != run.OutcomePatch {
+		f.Digest = s.revision(r, run.GateReport, "", r.Report)
+		return nil
+	}
+	stored, err := s.storedPatch(ctx, h, r.Tenant, r.Patch.Artifact)
+	if err != nil {
+		return err
+	}
+	hits := patch.Screen(stored.Facts, sc.rules)
+	p := &f.Policy
+	p.SecretScan = policy.SecretScan(stored.Scan.State)
+	for _, x := range stored.Scan.Findings {
+		p.SecretFindings = append(p.SecretFindings, x.String())
+	}
+	for _, x := range stored.Hidden {
+		p.HiddenText = append(p.HiddenText, x.String())
+	}
+	p.ForbiddenHits, p.ProtectedHits, p.GeneratedViolations = hits.Forbidden, hits.Protected, hits.GeneratedViolations
+	for _, o := range hits.OutOfScope {
+		p.ForbiddenHits = append(p.ForbiddenHits, o+" (outside the task's scope)")
+	}
+	f.Digest = s.revision(r, run.GatePatch, r.Patch.Base, r.Patch.Digest)
+	return s.carriedFacts(ctx, h, r, f)
+}
+
+func (s *Store) storedPatch(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, ref string) (PatchFacts, error) {
+	id, err := typeid.Parse(typeid.Artifact, ref)
+	if err != nil {
+		return PatchFacts{}, err
+	}
+	p, err := s.q.Patch(ctx, h, tenant, id)
+	if err != nil {
+		return PatchFacts{}, fmt.Errorf("load the parsed patch: %w", err)
+	}
+	var out PatchFacts
+	if err := json.Unmarshal(p.Facts, &out); err != nil {
+		return PatchFacts{}, fmt.Errorf("read the parsed patch: %w", err)
+	}
+	return out, nil
+}
+
+// carriedFacts counts the people whose approval of the same patch id on an older
+// base still stands under today's rules (D-15).
+func (s *Store) carriedFacts(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Facts) error {
+	if r.BaseMoves == 0 || r.ApprovedPatchID == "" {
+		return nil
+	}
+	g, err := s.q.ApprovedGate(ctx, h, r.Tenant, r.ID, string(run.GatePatch))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("load the approved gate: %w", err)
+	}
+	gf, err := s.gateFacts(ctx, h, r, g)
+	if err != nil {
+		return err
+	}
+	p := f.Policy
+	p.Gate = gf
+	f.CarriedFrom = g.ID
+	f.Policy.CarriedApprovals = policy.Count(f.Rules, p).Approvals
+	return nil
+}
+
+// gateFacts is what policy asks about a gate revision.
+func (s *Store) gateFacts(ctx context.Context, h sqlc.DBTX, r run.Run, g sqlc.Gate) (policy.GateFacts, error) {
+	out := policy.GateFacts{Kind: policy.GateKind(g.Kind), Expired: g.State == string(run.GateExpired)}
+	last, err := s.q.LastInstructor(ctx, h, r.Tenant, r.ID, g.Kind)
+	switch {
+	case err == nil:
+		out.LastInstructor = last.String()
+	case !errors.Is(err, pgx.ErrNoRows):
+		return out, fmt.Errorf("load the last instruction: %w", err)
+	}
+	ds, err := s.q.GateDecisions(ctx, h, r.Tenant, g.ID)
+	if err != nil {
+		return out, fmt.Errorf("load decisions: %w", err)
+	}
+	for _, d := range ds {
+		if d.Decision.Verdict == withdrawn {
+			out.Decisions = nil
+			continue
+		}
+		if d.Decision.Revision == g.Revision && d.Decision.DigestSeen == g.Digest && !d.Decision.Extra && d.Decision.CarriedOverFrom == nil {
+			out.Decisions = append(out.Decisions, policy.Decided{User: d.Decision.UserID.String(), Verdict: policy.GateVerdict(d.Decision.Verdict)})
+		}
+	}
+	return out, nil
+}
+
+// prFacts reads the pull request back from the row that the server holds: the
+// worker's word about it is only a hint where to look.
+func (s *Store) prFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.PRReported, f *run.Facts) error {
+	p, err := s.q.PullByBranch(ctx, h, r.Tenant, r.Repository, c.PR.Branch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fault.New(fault.Invalid, "Nothing was changed: the forge knows no pull request for this branch.").WithField("branch")
+	}
+	if err != nil {
+		return fmt.Errorf("read the pull request: %w", err)
+	}
+	if p.TaskID != r.Task {
+		return fault.New(fault.Conflict, "Nothing was changed: the branch's pull request belongs to another task.").WithField("branch")
+	}
+	f.PR = &run.PullRequest{URL: p.Url, SHA: p.HeadSha, Branch: p.HeadBranch, Number: p.Number}
+	return nil
+}

@@ -1,0 +1,201 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+)
+
+// Verdict is one person's answer at a gate, bound to what they saw.
+type Verdict struct {
+	Tenant   uuid.UUID
+	Gate     uuid.UUID
+	Revision int
+	// Digest is the revision digest that the person was shown.
+	Digest  string
+	Verdict policy.GateVerdict
+	// Text is the instruction, the reason, or notes for the agent.
+	Text string
+	// Adopt takes over an existing pull request at a reconcile gate; nil retries.
+	Adopt *run.PullRequest
+
+	Key  string
+	Hash []byte
+	By   Decider
+	// Audit is completed with what was decided.
+	Audit *Audit
+}
+
+// Decider is the person, as the one middleware made them.
+type Decider struct {
+	User     uuid.UUID
+	Name     string
+	Roles    []policy.Role
+	Live     bool
+	AuthTime time.Time
+	Channel  string // page or api
+}
+
+func (d Decider) actor() run.Actor {
+	return run.Actor{Kind: run.Human, ID: d.User.String(), Name: d.Name}
+}
+
+// VerdictAck is the answer to a verdict, stored with its key.
+type VerdictAck struct {
+	Gate     uuid.UUID     `json:"gate"`
+	Run      uuid.UUID     `json:"run"`
+	State    run.GateState `json:"state"`
+	RunState run.State     `json:"run_state"`
+	// Outcome is recorded (quorum open), satisfied, changes_requested, rejected,
+	// blocked, or extra (given after the gate was satisfied, and kept).
+	Outcome string `json:"outcome"`
+	Words   string `json:"words"`
+	// Replayed says that this is a stored answer.
+	Replayed bool `json:"-"`
+}
+
+// Decide records a person's verdict: one transaction that locks run and gate,
+// checks state, digest and eligibility as they are now, stores the verdict,
+// counts the quorum and, where it is complete, moves the run and inserts the one
+// queue item (D-2). Whoever comes later is answered and kept, and starts nothing.
+func (s *Store) Decide(ctx context.Context, v Verdict) (VerdictAck, error) {
+	scope := "gate:" + v.Gate.String() + ":" + v.By.User.String()
+	for range maxTries {
+		var ack VerdictAck
+		var w *write
+		err := s.inTx(ctx, func(tx pgx.Tx) (err error) {
+			w = nil
+			again, err := s.storedAnswer(ctx, tx, v.Tenant, scope, v.Key, v.Hash, &ack)
+			if err != nil || again {
+				ack.Replayed = again
+				return err
+			}
+			if ack, w, err = s.decideGate(ctx, tx, v); err != nil {
+				return err
+			}
+			return s.storeAnswer(ctx, tx, v.Tenant, scope, v.Key, v.Hash, ack)
+		})
+		if keyTaken(err) {
+			continue
+		}
+		if err == nil && w != nil {
+			s.ring(w.changes()...)
+		}
+		return ack, translate(err, "gate")
+	}
+	return VerdictAck{}, fault.New(fault.Conflict, "Nothing was decided: the same request is being carried out right now. Repeat it in a moment.")
+}
+
+// held is a gate with its run, both locked.
+type held struct {
+	gate sqlc.Gate
+	row  sqlc.Run
+	run  run.Run
+	now  time.Time
+}
+
+func (s *Store) lockGate(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (held, error) {
+	seen, err := s.q.Gate(ctx, tx, tenant, id)
+	if err != nil {
+		return held{}, translate(err, "gate")
+	}
+	row, err := s.q.LockRun(ctx, tx, tenant, seen.RunID)
+	if err != nil {
+		return held{}, fmt.Errorf("lock run: %w", err)
+	}
+	g, err := s.q.LockGate(ctx, tx, tenant, id)
+	if err != nil {
+		return held{}, fmt.Errorf("lock gate: %w", err)
+	}
+	r, err := toRun(row.Run)
+	return held{g, row.Run, r, micro(row.Now)}, err
+}
+
+func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAck, *write, error) {
+	h, err := s.lockGate(ctx, tx, v.Tenant, v.Gate)
+	if err != nil {
+		return VerdictAck{}, nil, err
+	}
+	rules, f, err := s.gatePolicy(ctx, tx, h)
+	if err != nil {
+		return VerdictAck{}, nil, err
+	}
+	ack := VerdictAck{Gate: h.gate.ID, Run: h.run.ID, State: run.GateState(h.gate.State), RunState: h.run.State}
+	if late, err := s.lateVerdict(ctx, tx, v, h, rules, f, &ack); late || err != nil {
+		return ack, nil, err
+	}
+	if ok, why := policy.MayDecide(rules, f, policy.Actor{User: v.By.User.String(), Roles: v.By.Roles, LivePerson: v.By.Live}, v.Verdict); !ok {
+		if already(f.Gate, v) {
+			ack.Outcome, ack.Words = "recorded", policy.Count(rules, f).Words
+			return ack, nil, nil
+		}
+		return ack, nil, fault.New(fault.Forbidden, why).WithCode("may_not_decide")
+	}
+	if err := s.checkVerdict(ctx, tx, v, h, rules, f); err != nil {
+		return ack, nil, err
+	}
+	if err := s.storeVerdict(ctx, tx, v, h, rules.Version, false); err != nil {
+		return ack, nil, err
+	}
+	f.Gate.Decisions = append(f.Gate.Decisions, policy.Decided{User: v.By.User.String(), Verdict: v.Verdict})
+	t := policy.Count(rules, f)
+	ack.Outcome, ack.Words = "recorded", t.Words
+	if t.Blocked {
+		ack.Outcome = "blocked"
+	}
+	payload, err := s.verdictEvent(ctx, tx, v, h, rules, f, t)
+	if err != nil || payload == nil {
+		if err == nil {
+			err = s.auditVerdict(ctx, tx, v, ack)
+		}
+		return ack, nil, err
+	}
+	steps, err := reduceAll(h.run, run.Event{ID: "decision-" + v.Key, By: v.By.actor(), At: h.now, Payload: payload})
+	if err != nil {
+		return ack, nil, refused(err, h.run)
+	}
+	after := steps[len(steps)-1].res.Run
+	ack.RunState = after.State
+	ack.State, ack.Outcome = outcomeOf(payload)
+	w := &write{}
+	if err := w.add(h.row, steps, s.timing.BackoffScale, nil); err != nil {
+		return ack, nil, err
+	}
+	if err := s.writeLocked(ctx, tx, Ref{v.Tenant, h.run.ID}, w, steps, nil); err != nil {
+		return ack, nil, err
+	}
+	return ack, w, s.auditVerdict(ctx, tx, v, ack)
+}
+
+// gatePolicy loads the rules and facts that a decision is measured by, as they
+// are now and not as they were when the gate opened.
+func (s *Store) gatePolicy(ctx context.Context, tx pgx.Tx, h held) (policy.Rules, policy.Facts, error) {
+	rules, err := s.rulesOf(ctx, tx, h.run.Tenant)
+	if err != nil {
+		return rules, policy.Facts{}, err
+	}
+	f := run.Facts{Rules: rules}
+	sc, err := s.contractFacts(ctx, tx, h.run, &f)
+	if err != nil {
+		return rules, policy.Facts{}, err
+	}
+	if h.gate.Kind == string(run.GatePatch) && h.run.Patch != nil {
+		if err := s.judgeFacts(ctx, tx, h.run, sc, &f); err != nil {
+			return rules, policy.Facts{}, err
+		}
+	}
+	f.Policy.VerificationPassed = h.run.Verification != ""
+	f.Policy.Result = policy.Result(h.run.Outcome)
+	if f.Policy.Gate, err = s.gateFacts(ctx, tx, h.run, h.gate); err != nil {
+		return rules, policy.Facts{}, err
+	}
+	return rules, f.Policy, nil
+}

@@ -1,0 +1,213 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/policy"
+)
+
+// DefaultTenant is the tenant that the first migration seeds.
+var DefaultTenant = uuid.MustParse("01920000-0000-7000-8000-000000000001")
+
+// LocalForge is the built-in forge of the default tenant.
+var LocalForge = uuid.MustParse("01920000-0000-7000-8000-000000000002")
+
+// Options say how to open a Store. Zero values have working defaults.
+type Options struct {
+	// URL connects as signalbox_engine.
+	URL string
+	// MaxConns bounds the pool; 0 means 8.
+	MaxConns int32
+	// Timing holds the lease arithmetic; zero fields mean D-14's defaults.
+	Timing Timing
+	Log    *slog.Logger
+}
+
+// Timing is the server's lease arithmetic. All of it is measured by the
+// database's clock.
+type Timing struct {
+	LeaseTTL    time.Duration
+	Heartbeat   time.Duration
+	CancelGrace time.Duration
+	// BackoffScale multiplies retry delays; tests use a small one. 0 means 1.
+	BackoffScale float64
+}
+
+func (t Timing) withDefaults() Timing {
+	if t.LeaseTTL == 0 {
+		t.LeaseTTL = 30 * time.Second
+	}
+	if t.Heartbeat == 0 {
+		t.Heartbeat = 5 * time.Second
+	}
+	if t.CancelGrace == 0 {
+		t.CancelGrace = 10 * time.Second
+	}
+	if t.BackoffScale == 0 {
+		t.BackoffScale = 1
+	}
+	return t
+}
+
+// Store is the database. Its methods are safe for concurrent use.
+type Store struct {
+	pool   *pgxpool.Pool
+	q      *sqlc.Queries
+	timing Timing
+	log    *slog.Logger
+	rules  policyCache
+	bell   bell
+	draw   func() float64
+}
+
+// Open connects and checks that the schema is there. It applies no migration.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	cfg, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("read database address: %w", err)
+	}
+	cfg.MaxConns = max(o.MaxConns, 8)
+	if o.MaxConns > 0 {
+		cfg.MaxConns = o.MaxConns
+	}
+	cfg.ConnConfig.RuntimeParams["application_name"] = "signalbox"
+	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "30000"
+	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "5000"
+	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "15000"
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	s := &Store{pool: pool, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, draw: rand.Float64}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if _, err := s.q.Tenant(ctx, pool, DefaultTenant); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("look at the schema (has `signalbox migrate` run?): %w", err)
+	}
+	return s, nil
+}
+
+// Close ends all connections.
+func (s *Store) Close() { s.pool.Close() }
+
+// Timing returns the lease arithmetic that this Store uses.
+func (s *Store) Timing() Timing { return s.timing }
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+
+// Now returns the database's clock, the only one that leases know.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.q.Now(ctx, s.pool) }
+
+// inTx runs do in one READ COMMITTED transaction. A deadlock or serialisation
+// failure is tried again, at most three times in all.
+func (s *Store) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
+	var err error
+	for try := range 3 {
+		if try > 0 {
+			if werr := wait(ctx, time.Duration(float64(try)*s.draw()*float64(20*time.Millisecond))); werr != nil {
+				return werr
+			}
+		}
+		err = s.tryTx(ctx, do)
+		if !transient(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Store) tryTx(ctx context.Context, do func(tx pgx.Tx) error) (err error) {
+	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{})
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			// The caller's context may be the reason, so the rollback has its own.
+			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			_ = tx.Rollback(rctx)
+		}
+	}()
+	if err = do(tx); err != nil {
+		return err
+	}
+	if err = tx.Commit(ctx); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// transient reports an error after which the same transaction may succeed.
+func transient(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pe.Code == "40001" || pe.Code == "40P01")
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// policyCache keeps parsed policies by document, which never change.
+type policyCache struct {
+	mu     sync.Mutex
+	parsed map[string]policy.Rules
+}
+
+func (c *policyCache) parse(document string) (policy.Rules, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r, ok := c.parsed[document]; ok {
+		return r, nil
+	}
+	r, err := policy.Parse([]byte(document))
+	if err != nil {
+		return policy.Rules{}, fmt.Errorf("read the policy in force: %w", err)
+	}
+	if c.parsed == nil || len(c.parsed) > 64 {
+		c.parsed = map[string]policy.Rules{}
+	}
+	c.parsed[document] = r
+	return r, nil
+}
+
+// rulesOf returns the policy in force for the tenant; without a document the
+// defaults hold.
+func (s *Store) rulesOf(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID) (policy.Rules, error) {
+	doc, err := s.q.PolicyInForce(ctx, h, tenant)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return policy.Default(), nil
+	}
+	if err != nil {
+		return policy.Rules{}, fmt.Errorf("load the policy in force: %w", err)
+	}
+	return s.rules.parse(doc)
+}
+
+// Rules returns the policy in force for the tenant.
+func (s *Store) Rules(ctx context.Context, tenant uuid.UUID) (policy.Rules, error) {
+	return s.rulesOf(ctx, s.pool, tenant)
+}

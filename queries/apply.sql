@@ -1,0 +1,147 @@
+-- Everything that one or many transitions write, as one statement. Each argument
+-- is an array of rows in JSON; what belongs to a run is joined with u, the guarded
+-- update, so that nothing is written for a run whose version has moved. A caller
+-- sees the loser by its absence from the answer. Never put a run twice into one
+-- call: the second update would be lost silently.
+
+-- name: WriteTransitions :many
+WITH u AS (
+    UPDATE runs SET
+        state = x.state, version = x.version, policy_version = x.policy_version, limits = x.limits, attempt_no = x.attempt_no,
+        attempt_id = x.attempt_id, released = x.released, repairs = x.repairs, verify_redeliveries = x.verify_redeliveries,
+        publish_redeliveries = x.publish_redeliveries, base_moves = x.base_moves, fencing_token = x.fencing_token, lease_id = x.lease_id,
+        lease_phase = x.lease_phase, lease_worker = x.lease_worker, lease_boot = x.lease_boot, queued = x.queued, gate_id = x.gate_id,
+        gate_kind = x.gate_kind, gate_revision = x.gate_revision, gate_digest = x.gate_digest, gate_resume_to = x.gate_resume_to,
+        gate_expired = x.gate_expired, dispatched = x.dispatched, context_digest = x.context_digest, plan_digest = x.plan_digest,
+        approved_plan_digest = x.approved_plan_digest, plan_revision = x.plan_revision, outcome = x.outcome, patch = x.patch,
+        patch_revision = x.patch_revision, report_digest = x.report_digest, verification_digest = x.verification_digest,
+        approved_patch_id = x.approved_patch_id, verdict = x.verdict, attested = x.attested, pr_url = x.pr_url, pr_sha = x.pr_sha,
+        pr_branch = x.pr_branch, pr_number = x.pr_number, failure_category = x.failure_category, failure_code = x.failure_code,
+        failure_retryable = x.failure_retryable, failure_summary = x.failure_summary, failure_evidence = x.failure_evidence, cancel_by = x.cancel_by,
+        cancel_reason = x.cancel_reason, cancel_at = x.cancel_at, cancel_forced = x.cancel_forced, reason_code = x.reason_code,
+        finished_at = x.finished_at, head_hash = x.head_hash, updated_at = x.updated_at, state_since = x.state_since, active_ms = x.active_ms,
+        base_commit = x.base_commit, branch = x.branch, isolation = x.isolation, stop_signal = x.stop_signal, stop_signal_at = x.stop_signal_at,
+        agent_profile = x.agent_profile, adapter_version = x.adapter_version
+    FROM jsonb_populate_recordset(NULL::runs, @runs::jsonb) x
+    WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id
+      AND runs.version = x.version - (SELECT count(*) FROM jsonb_populate_recordset(NULL::run_events, @events::jsonb) c WHERE c.run_id = x.id)
+    RETURNING runs.id, runs.tenant_id, runs.version, runs.repository_id, runs.task_id, runs.risk
+), ev AS (
+    INSERT INTO run_events (tenant_id, run_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state,
+        attempt_no, at, body, payload, hash)
+    SELECT e.tenant_id, e.run_id, e.seq, e.schema, e.event_id, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state,
+        e.attempt_no, e.at, e.body, e.payload, e.hash
+    FROM jsonb_populate_recordset(NULL::run_events, @events::jsonb) e JOIN u ON u.id = e.run_id
+    ORDER BY e.run_id, e.seq
+), idem AS (
+    INSERT INTO idempotency_keys (tenant_id, scope, key, request_hash, status, answer)
+    SELECT k.tenant_id, k.scope, k.key, k.request_hash, k.status, k.answer
+    FROM jsonb_populate_recordset(NULL::idempotency_keys, @keys::jsonb) k
+    WHERE EXISTS (SELECT 1 FROM u)
+), unready AS (
+    -- A row that a claimer holds is left to it: the reducer will refuse the claim.
+    DELETE FROM run_queue WHERE run_id IN (
+        SELECT r.run_id FROM run_queue r JOIN u ON u.id = r.run_id
+        WHERE r.run_id IN (SELECT d.run_id FROM jsonb_populate_recordset(NULL::run_queue, @dequeued::jsonb) d)
+        FOR UPDATE OF r SKIP LOCKED)
+), undelayed AS (
+    DELETE FROM run_delayed USING u, jsonb_populate_recordset(NULL::run_queue, @dequeued::jsonb) d
+    WHERE run_delayed.run_id = u.id AND d.run_id = u.id
+), ready AS (
+    INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority)
+    SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority
+    FROM jsonb_populate_recordset(NULL::run_queue, @queued::jsonb) q JOIN u ON u.id = q.run_id JOIN tasks t ON t.id = u.task_id
+    ORDER BY u.id
+), delayed AS (
+    INSERT INTO run_delayed (run_id, tenant_id, phase, available_at)
+    SELECT u.id, u.tenant_id, d.phase, d.available_at
+    FROM jsonb_populate_recordset(NULL::run_delayed, @delayed::jsonb) d JOIN u ON u.id = d.run_id
+    ORDER BY u.id
+), ended AS (
+    DELETE FROM run_leases USING u, jsonb_populate_recordset(NULL::run_leases, @ended_leases::jsonb) l
+    WHERE run_leases.run_id = u.id AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
+), granted AS (
+    INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id,
+        claim_id, expires_at)
+    SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
+        l.claim_id, l.expires_at
+    FROM jsonb_populate_recordset(NULL::run_leases, @leases::jsonb) l JOIN u ON u.id = l.run_id
+), sandbox AS (
+    INSERT INTO sandboxes (lease_id, tenant_id, run_id, phase, tier, state)
+    SELECT s.lease_id, u.tenant_id, u.id, s.phase, s.tier, s.state
+    FROM jsonb_populate_recordset(NULL::sandboxes, @sandboxes::jsonb) s JOIN u ON u.id = s.run_id
+    ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
+        tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END
+), begun AS (
+    INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, started_at)
+    SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.started_at
+    FROM jsonb_populate_recordset(NULL::attempts, @attempts::jsonb) a JOIN u ON u.id = a.run_id
+), closed AS (
+    UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
+    FROM jsonb_populate_recordset(NULL::attempts, @ended_attempts::jsonb) a JOIN u ON u.id = a.run_id
+    WHERE attempts.id = a.id AND attempts.state = 'STARTED'
+), gate AS (
+    INSERT INTO gates (id, tenant_id, run_id, task_id, kind, state, revision, digest, artifact_id, base_commit, quorum, role, policy_version,
+        reasons, opened_at, expires_at)
+    SELECT g.id, u.tenant_id, u.id, u.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role,
+        g.policy_version, g.reasons, g.opened_at, g.expires_at
+    FROM jsonb_populate_recordset(NULL::gates, @gates::jsonb) g JOIN u ON u.id = g.run_id
+), moved AS (
+    UPDATE gates SET state = g.state, closed_at = g.closed_at, escalated_at = coalesce(g.escalated_at, gates.escalated_at),
+        revision = coalesce(g.revision, gates.revision), expires_at = coalesce(g.expires_at, gates.expires_at)
+    FROM jsonb_populate_recordset(NULL::gates, @moved_gates::jsonb) g JOIN u ON u.id = g.run_id
+    WHERE gates.id = g.id
+), revised AS (
+    INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
+    SELECT r.tenant_id, r.gate_id, r.revision, r.digest, r.artifact_id, r.base_commit, r.opened_at, r.expires_at
+    FROM jsonb_populate_recordset(NULL::gate_revisions, @gate_revisions::jsonb) r WHERE EXISTS (SELECT 1 FROM u)
+), told AS (
+    INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
+    SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision
+    FROM jsonb_populate_recordset(NULL::feedback, @feedback::jsonb) f JOIN u ON u.id = f.run_id
+), asked AS (
+    INSERT INTO attestations (id, tenant_id, run_id, state, expires_at)
+    SELECT a.id, u.tenant_id, u.id, a.state, a.expires_at
+    FROM jsonb_populate_recordset(NULL::attestations, @attestations::jsonb) a JOIN u ON u.id = a.run_id
+), withdrawn AS (
+    UPDATE attestations SET state = a.state, statement = coalesce(a.statement, attestations.statement)
+    FROM jsonb_populate_recordset(NULL::attestations, @moved_attestations::jsonb) a JOIN u ON u.id = a.run_id
+    WHERE attestations.run_id = u.id AND attestations.state = 'requested'
+), decided AS (
+    INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
+    SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
+    FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) p JOIN u ON u.id = p.run_id
+), sent AS (
+    INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
+    SELECT u.tenant_id, u.id, o.seq, o.topic, o.payload
+    FROM jsonb_populate_recordset(NULL::outbox, @outbox::jsonb) o JOIN u ON u.id = o.run_id
+    ORDER BY u.id, o.seq
+)
+SELECT u.id, u.version FROM u;
+
+-- name: InsertRun :exec
+INSERT INTO runs (
+    id, tenant_id, task_id, repository_id, campaign_id, mode, risk, state, version, policy_version, limits, attempt_no, attempt_id, released,
+    repairs, verify_redeliveries, publish_redeliveries, base_moves, fencing_token, lease_id, lease_phase, lease_worker, lease_boot, queued, gate_id,
+    gate_kind, gate_revision, gate_digest, gate_resume_to, gate_expired, dispatched, context_digest, plan_digest, approved_plan_digest,
+    plan_revision, outcome, patch, patch_revision, report_digest, verification_digest, approved_patch_id, verdict, attested, pr_url, pr_sha,
+    pr_branch, pr_number, failure_category, failure_code, failure_retryable, failure_summary, failure_evidence, cancel_by, cancel_reason, cancel_at,
+    cancel_forced, reason_code, created_at, finished_at, head_hash, updated_at, state_since, active_ms, base_commit, branch, isolation, stop_signal,
+    stop_signal_at, agent_profile, adapter_version)
+SELECT
+    x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no,
+    x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase,
+    x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched,
+    x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest,
+    x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category,
+    x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced,
+    x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation,
+    x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version
+FROM jsonb_populate_record(NULL::runs, @run::jsonb) x;
+
+-- name: InsertRunEvents :exec
+INSERT INTO run_events (tenant_id, run_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state,
+    attempt_no, at, body, payload, hash)
+SELECT e.tenant_id, e.run_id, e.seq, e.schema, e.event_id, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state,
+    e.attempt_no, e.at, e.body, e.payload, e.hash
+FROM jsonb_populate_recordset(NULL::run_events, @events::jsonb) e;

@@ -1,0 +1,61 @@
+-- name: LockGate :one
+SELECT * FROM gates WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE;
+
+-- name: Gate :one
+SELECT * FROM gates WHERE tenant_id = $1 AND id = $2;
+
+-- name: GateDecisions :many
+SELECT sqlc.embed(decisions), users.name FROM decisions JOIN users ON users.id = decisions.user_id
+WHERE decisions.tenant_id = $1 AND decisions.gate_id = $2 ORDER BY decisions.seq;
+
+-- name: InsertDecision :exec
+INSERT INTO decisions (id, tenant_id, gate_id, revision, digest_seen, user_id, verdict, text, channel, auth_time, extra, carried_over_from,
+    policy_version)
+SELECT d.id, d.tenant_id, d.gate_id, d.revision, d.digest_seen, d.user_id, d.verdict, d.text, d.channel, d.auth_time, d.extra,
+    d.carried_over_from, d.policy_version
+FROM jsonb_populate_record(NULL::decisions, @decision::jsonb) d;
+
+-- name: LastInstructor :one
+-- Who wrote the change request that led to the present revision of this kind of gate.
+SELECT d.user_id FROM decisions d JOIN gates g ON g.id = d.gate_id
+WHERE g.tenant_id = $1 AND g.run_id = $2 AND g.kind = $3 AND d.verdict = 'request_changes' ORDER BY d.seq DESC LIMIT 1;
+
+-- name: ApprovedGate :one
+-- The newest satisfied gate of a kind; its approvals may be carried over a base move.
+SELECT * FROM gates WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 AND state = 'satisfied' ORDER BY opened_at DESC LIMIT 1;
+
+-- name: RunGates :many
+SELECT * FROM gates WHERE tenant_id = $1 AND run_id = $2 ORDER BY opened_at;
+
+-- name: GateRevisions :many
+SELECT * FROM gate_revisions WHERE tenant_id = $1 AND gate_id = $2 ORDER BY revision;
+
+-- name: PullByBranch :one
+SELECT * FROM pull_requests WHERE tenant_id = $1 AND repository_id = $2 AND head_branch = $3;
+
+-- name: PullsOfTask :many
+SELECT * FROM pull_requests WHERE tenant_id = $1 AND task_id = $2 ORDER BY created_at;
+
+-- name: Pull :one
+SELECT * FROM pull_requests WHERE tenant_id = $1 AND id = $2;
+
+-- name: LockPull :one
+SELECT * FROM pull_requests WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE;
+
+-- name: NextPullNumber :one
+-- Serialised per repository by the row lock that the caller holds.
+SELECT coalesce(max(number), 0)::bigint + 1 AS number FROM pull_requests WHERE repository_id = $1;
+
+-- name: LockRepository :one
+SELECT * FROM repositories WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE;
+
+-- name: InsertPull :exec
+INSERT INTO pull_requests (id, tenant_id, repository_id, task_id, run_id, number, state, url, title, body, head_branch, base_branch, head_sha)
+SELECT p.id, p.tenant_id, p.repository_id, p.task_id, p.run_id, p.number, p.state, p.url, p.title, p.body, p.head_branch, p.base_branch, p.head_sha
+FROM jsonb_populate_record(NULL::pull_requests, @pull::jsonb) p;
+
+-- name: UpdatePull :exec
+UPDATE pull_requests SET state = p.state, title = p.title, body = p.body, head_sha = p.head_sha, merge_sha = p.merge_sha,
+    merged_by = p.merged_by, run_id = p.run_id, updated_at = clock_timestamp()
+FROM jsonb_populate_record(NULL::pull_requests, @pull::jsonb) p
+WHERE pull_requests.tenant_id = p.tenant_id AND pull_requests.id = p.id;

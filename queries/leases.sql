@@ -1,0 +1,120 @@
+-- name: PickItems :many
+-- Ready items, oldest first, locked for this claim; what another claimer holds is passed over.
+SELECT q.run_id, q.tenant_id, q.phase, q.user_id FROM run_queue q
+WHERE q.phase = ANY(@phases::text[]) AND (sqlc.narg(tenant_id)::uuid IS NULL OR q.tenant_id = sqlc.narg(tenant_id)) AND NOT (q.run_id = ANY(@passed::uuid[]))
+ORDER BY q.seq LIMIT @count FOR UPDATE OF q SKIP LOCKED;
+
+-- name: DropItem :exec
+-- A stale item that the caller holds: the reducer refused it.
+DELETE FROM run_queue WHERE run_id = $1;
+
+-- name: NextTokens :many
+SELECT nextval('fencing_tokens')::bigint AS token FROM generate_series(1, @count::int);
+
+-- name: LeasesOfClaim :many
+SELECT * FROM run_leases WHERE claim_id = $1 AND worker_id = $2 ORDER BY fencing_token;
+
+-- name: LockBoot :one
+-- Serialises the claims of one boot, so that its maximum holds.
+SELECT * FROM worker_boots WHERE id = $1 AND worker_id = $2 FOR NO KEY UPDATE;
+
+-- name: LeasesOfBoot :one
+SELECT count(*)::bigint AS held FROM run_leases WHERE boot_id = $1;
+
+-- name: ExtendLeases :many
+-- Extends what is active, unexpired, held by this worker with this token, and not
+-- past its cancel grace. What is missing in the answer is lost.
+UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => @ttl_seconds::float8), heartbeat_at = clock_timestamp()
+FROM jsonb_populate_recordset(NULL::run_leases, @beats::jsonb) b, runs r
+WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = @worker_id AND l.boot_id = @boot_id
+  AND l.expires_at > clock_timestamp() AND r.id = l.run_id
+  AND (r.cancel_at IS NULL OR r.cancel_at > clock_timestamp() - make_interval(secs => @grace_seconds::float8))
+RETURNING l.lease_id, l.run_id, l.fencing_token, l.expires_at, r.state, r.stop_signal;
+
+-- name: RegisterBoot :exec
+INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state)
+SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state
+FROM jsonb_populate_record(NULL::worker_boots, @boot::jsonb) b;
+
+-- name: TouchBoot :one
+UPDATE worker_boots SET heartbeat_at = clock_timestamp(), state = CASE WHEN state IN ('STOPPED', 'DEAD') THEN state ELSE @state END
+WHERE id = @id AND worker_id = @worker_id RETURNING state, drain_requested;
+
+-- name: StopBoot :execrows
+UPDATE worker_boots SET state = 'STOPPED', stopped_at = clock_timestamp() WHERE id = $1 AND worker_id = $2 AND state NOT IN ('STOPPED', 'DEAD');
+
+-- name: BuryBoots :execrows
+UPDATE worker_boots SET state = 'DEAD', stopped_at = clock_timestamp()
+WHERE state NOT IN ('STOPPED', 'DEAD') AND heartbeat_at < clock_timestamp() - make_interval(secs => @seconds::float8);
+
+-- name: GuardLease :one
+-- Holds the lease while facts are written under it, and takes their batch number.
+WITH l AS (
+    SELECT * FROM run_leases WHERE run_leases.lease_id = @lease_id AND run_leases.fencing_token = @token AND run_leases.worker_id = @worker_id
+      AND run_leases.run_id = @run_id AND run_leases.expires_at > clock_timestamp() FOR SHARE
+), n AS (
+    INSERT INTO fact_sequences (lease_id, kind, tenant_id, sequence) SELECT l.lease_id, @kind::text, l.tenant_id, @sequence::bigint FROM l
+    ON CONFLICT (lease_id, kind) DO UPDATE SET sequence = excluded.sequence WHERE fact_sequences.sequence < excluded.sequence
+    RETURNING fact_sequences.sequence
+)
+SELECT l.run_id, l.tenant_id, l.phase, l.attempt_id, r.attempt_no, r.state, r.version, EXISTS (SELECT 1 FROM n) AS fresh
+FROM l JOIN runs r ON r.id = l.run_id;
+
+-- name: UpsertSteps :exec
+INSERT INTO steps (id, tenant_id, run_id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, finished_at)
+SELECT s.id, s.tenant_id, s.run_id, s.attempt_no, s.lease_id, s.phase, s.call_id, s.kind, s.name, s.state, s.summary, s.exit_code, s.duration_ms,
+    CASE WHEN s.state IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'CANCELLED') THEN clock_timestamp() END
+FROM jsonb_populate_recordset(NULL::steps, @steps::jsonb) s
+ON CONFLICT (lease_id, call_id) DO UPDATE SET state = excluded.state, summary = excluded.summary, exit_code = excluded.exit_code,
+    duration_ms = excluded.duration_ms, finished_at = excluded.finished_at
+WHERE steps.state IN ('PENDING', 'RUNNING');
+
+-- name: EndOpenSteps :exec
+-- A lease that ended leaves no step running.
+UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() WHERE lease_id = $1 AND state IN ('PENDING', 'RUNNING');
+
+-- name: InsertLogs :exec
+INSERT INTO log_chunks (tenant_id, run_id, attempt_no, lease_id, stream, call_id, data)
+SELECT c.tenant_id, c.run_id, c.attempt_no, c.lease_id, c.stream, c.call_id, c.data
+FROM jsonb_populate_recordset(NULL::log_chunks, @chunks::jsonb) c;
+
+-- name: InsertUsage :exec
+INSERT INTO usages (tenant_id, run_id, attempt_no, lease_id, model, source, input_tokens, output_tokens, tool_calls, agent_iterations, tool_ms,
+    sandbox_ms, provider_calls, cost_micros)
+SELECT u.tenant_id, u.run_id, u.attempt_no, u.lease_id, u.model, u.source, u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations,
+    u.tool_ms, u.sandbox_ms, u.provider_calls, u.cost_micros
+FROM jsonb_populate_record(NULL::usages, @usage::jsonb) u;
+
+-- name: IntendOperation :one
+-- The intent is written under the lease that will carry it out; the same identity is the same operation.
+WITH l AS (
+    SELECT * FROM run_leases WHERE run_leases.lease_id = @lease_id AND run_leases.fencing_token = @token AND run_leases.worker_id = @worker_id
+      AND run_leases.run_id = @run_id AND run_leases.expires_at > clock_timestamp() FOR SHARE
+)
+INSERT INTO operations (id, tenant_id, run_id, kind, identity, state, parameters, lease_id, fencing_token)
+SELECT @id, l.tenant_id, l.run_id, @kind, @identity, 'intended', @parameters, l.lease_id, l.fencing_token FROM l
+ON CONFLICT (tenant_id, run_id, identity) DO UPDATE SET lease_id = excluded.lease_id, fencing_token = excluded.fencing_token
+RETURNING *;
+
+-- name: DispatchOperation :one
+WITH l AS (
+    SELECT * FROM run_leases WHERE run_leases.lease_id = @lease_id AND run_leases.fencing_token = @token AND run_leases.worker_id = @worker_id
+      AND run_leases.run_id = @run_id AND run_leases.expires_at > clock_timestamp() FOR SHARE
+)
+UPDATE operations SET state = CASE WHEN operations.state = 'intended' THEN 'dispatched' ELSE operations.state END,
+    dispatched_at = coalesce(operations.dispatched_at, clock_timestamp()), lease_id = l.lease_id, fencing_token = l.fencing_token
+FROM l WHERE operations.tenant_id = l.tenant_id AND operations.run_id = l.run_id AND operations.identity = @identity
+RETURNING operations.*;
+
+-- name: ObserveOperation :one
+-- An observation needs no live lease: what happened outside is true whoever saw it. It needs the token that dispatched it.
+UPDATE operations SET state = CASE WHEN @outcome::text = 'ambiguous' THEN 'ambiguous' WHEN operations.state = 'ambiguous' THEN 'reconciled' ELSE 'observed' END,
+    outcome = @outcome, result = @result, observed_at = clock_timestamp()
+WHERE operations.tenant_id = @tenant_id AND operations.run_id = @run_id AND operations.identity = @identity AND operations.fencing_token = @token
+RETURNING *;
+
+-- name: RunOperations :many
+SELECT * FROM operations WHERE tenant_id = $1 AND run_id = $2 ORDER BY intended_at;
+
+-- name: RunLease :one
+SELECT * FROM run_leases WHERE tenant_id = $1 AND run_id = $2;

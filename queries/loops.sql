@@ -1,0 +1,82 @@
+-- name: ExpiredLeases :many
+SELECT l.tenant_id, l.run_id, l.lease_id, l.fencing_token, l.phase, r.state, (r.cancel_at IS NOT NULL)::boolean AS cancelling FROM run_leases l JOIN runs r ON r.id = l.run_id
+WHERE l.expires_at < clock_timestamp() AND l.run_id > @after ORDER BY l.run_id LIMIT @count;
+
+-- name: RevokableLeases :many
+-- Leases of runs whose cancel grace is over, or that were told to stop and did not.
+SELECT l.tenant_id, l.run_id, l.lease_id, l.fencing_token, l.phase, r.state, (r.cancel_at IS NOT NULL)::boolean AS cancelling, r.stop_signal FROM run_leases l JOIN runs r ON r.id = l.run_id
+WHERE (r.cancel_at < clock_timestamp() - make_interval(secs => @cancel_seconds::float8)
+    OR r.stop_signal_at < clock_timestamp() - make_interval(secs => @stop_seconds::float8))
+  AND l.run_id > @after ORDER BY l.run_id LIMIT @count;
+
+-- name: DueDelayed :many
+-- Moves what is due into the queue, in one statement; a run that has left the phase meanwhile has no row here.
+WITH due AS (
+    DELETE FROM run_delayed WHERE run_id IN (
+        SELECT d.run_id FROM run_delayed d WHERE d.available_at <= clock_timestamp() ORDER BY d.available_at LIMIT @count FOR UPDATE SKIP LOCKED)
+    RETURNING run_delayed.run_id, run_delayed.tenant_id, run_delayed.phase
+)
+INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, risk)
+SELECT due.run_id, due.tenant_id, due.phase, r.repository_id, t.requested_by, r.risk
+FROM due JOIN runs r ON r.id = due.run_id JOIN tasks t ON t.id = r.task_id
+WHERE r.queued = due.phase
+ON CONFLICT (run_id) DO NOTHING
+RETURNING run_id, tenant_id, phase;
+
+-- name: DueGates :many
+SELECT tenant_id, id, run_id, kind, state, revision, expires_at, opened_at FROM gates
+WHERE ((state = 'open' AND expires_at < clock_timestamp())
+    OR (state = 'expired' AND expires_at < clock_timestamp() - make_interval(secs => @park_seconds::float8)))
+  AND id > @after ORDER BY id LIMIT @count;
+
+-- name: DueAttestations :many
+SELECT tenant_id, run_id, expires_at FROM attestations WHERE state = 'requested' AND expires_at < clock_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
+
+-- name: DueAdmissions :many
+SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= clock_timestamp() ORDER BY due_at LIMIT $1;
+
+-- name: PutAdmission :exec
+INSERT INTO run_admissions (run_id, tenant_id, due_at) VALUES (@run_id, @tenant_id, @due_at)
+ON CONFLICT (run_id) DO UPDATE SET due_at = excluded.due_at;
+
+-- name: DropAdmission :exec
+DELETE FROM run_admissions WHERE run_id = $1;
+
+-- name: OldItems :many
+-- READY items that have waited for some time, with their run's own limits.
+SELECT q.tenant_id, q.run_id, q.visible_at, r.limits, clock_timestamp()::timestamptz AS now FROM run_queue q JOIN runs r ON r.id = q.run_id
+WHERE q.visible_at < clock_timestamp() - make_interval(secs => @seconds::float8) AND q.run_id > @after ORDER BY q.run_id LIMIT @count;
+
+-- name: ActiveRuns :many
+-- Runs under a lease, with what the clocks of attempt, start and run need.
+SELECT r.tenant_id, r.id, r.state, r.limits, r.active_ms, r.state_since, r.stop_signal, r.stop_signal_at, l.lease_id, l.fencing_token, l.phase,
+    l.acquired_at, a.started_at AS attempt_started_at, clock_timestamp()::timestamptz AS now
+FROM run_leases l JOIN runs r ON r.id = l.run_id JOIN attempts a ON a.id = l.attempt_id
+WHERE r.id > @after AND r.state <> 'CANCELLING' ORDER BY r.id LIMIT @count;
+
+-- name: SignalRun :execrows
+-- Asks the worker to stop; the signal travels in the heartbeat's answer.
+UPDATE runs SET stop_signal = @signal, stop_signal_at = clock_timestamp(), updated_at = clock_timestamp()
+WHERE tenant_id = @tenant_id AND id = @id AND stop_signal = '' AND lease_id IS NOT NULL;
+
+-- name: TakeOutbox :many
+-- Effects that are due. The row is locked while it is delivered and deleted by delivery.
+SELECT * FROM outbox WHERE NOT dead AND next_at <= clock_timestamp() ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED;
+
+-- name: DeleteOutbox :exec
+DELETE FROM outbox WHERE id = $1;
+
+-- name: DelayOutbox :exec
+UPDATE outbox SET attempts = attempts + 1, last_error = @last_error, dead = @dead,
+    next_at = clock_timestamp() + make_interval(secs => @seconds::float8) WHERE id = @id;
+
+-- name: InsertNotice :exec
+INSERT INTO notices (tenant_id, outbox_id, run_id, topic, payload) VALUES (@tenant_id, @outbox_id, @run_id, @topic, @payload)
+ON CONFLICT (outbox_id) DO NOTHING;
+
+-- name: IdleTasks :many
+SELECT tenant_id, id FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => @idle_seconds::float8)
+ORDER BY id LIMIT @count;
+
+-- name: MergeWaits :many
+SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => @wait_seconds::float8) ORDER BY id LIMIT @count;

@@ -1,0 +1,66 @@
+-- name: LoadRun :one
+-- The run with the database's clock; one round trip before the decision.
+SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now,
+    coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
+FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2;
+
+-- name: LockRun :one
+SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now,
+    coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
+FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2
+FOR NO KEY UPDATE OF runs;
+
+-- name: LockRuns :many
+SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now FROM runs WHERE runs.id = ANY(@ids::uuid[])
+ORDER BY runs.id FOR NO KEY UPDATE OF runs;
+
+-- name: FindKey :one
+SELECT request_hash, status, answer FROM idempotency_keys WHERE tenant_id = $1 AND scope = $2 AND key = $3;
+
+-- name: InsertKey :exec
+INSERT INTO idempotency_keys (tenant_id, scope, key, request_hash, status, answer) VALUES (@tenant_id, @scope, @key, @request_hash, @status, @answer);
+
+-- name: Tenant :one
+SELECT * FROM tenants WHERE id = $1;
+
+-- name: PolicyInForce :one
+SELECT document FROM policies WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1;
+
+-- name: RunContract :one
+-- The facts about a run that policy asks for and that do not change.
+SELECT t.contract, t.requested_by, t.agent_profile, t.cancel_requested, r.name AS repository, r.scope, r.forbidden, r.forge_id, r.default_branch,
+    coalesce(m.roles, '{}')::text[] AS roles
+FROM tasks t JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
+LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
+WHERE t.tenant_id = $1 AND t.id = $2;
+
+-- name: RunSpent :one
+SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
+    coalesce(sum(tool_calls), 0)::bigint AS tool_calls, coalesce(sum(agent_iterations), 0)::bigint AS agent_iterations,
+    coalesce(sum(cost_micros), 0)::bigint AS cost_micros
+FROM usages WHERE run_id = $1;
+
+-- name: RunEvents :many
+SELECT seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
+FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND seq > $3 ORDER BY seq LIMIT $4;
+
+-- name: ReplayEvents :many
+SELECT seq, schema, kind, body, payload, hash, from_state, to_state FROM run_events WHERE run_id = $1 ORDER BY seq;
+
+-- name: ReplayRuns :many
+SELECT sqlc.embed(runs) FROM runs WHERE runs.id > $1 ORDER BY runs.id LIMIT $2;
+
+-- name: UnresolvedOperations :many
+SELECT identity FROM operations WHERE run_id = $1 AND state IN ('dispatched', 'ambiguous') ORDER BY intended_at;
+
+-- name: AttemptWorker :one
+SELECT worker_id FROM attempts WHERE id = $1;
+
+-- name: RunFeedback :many
+SELECT * FROM feedback WHERE tenant_id = $1 AND run_id = $2 ORDER BY id;
+
+-- name: SetRunBranch :exec
+UPDATE runs SET branch = $3 WHERE tenant_id = $1 AND id = $2;
+
+-- name: Now :one
+SELECT clock_timestamp()::timestamptz AS now;
