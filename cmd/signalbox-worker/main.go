@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ import (
 type flags struct {
 	Roles   []string `help:"Phases to take: execute, verify, publish." placeholder:"ROLE"`
 	Config  string   `help:"File with agent profiles and read-only caches." type:"path"`
-	Name    string   `help:"A label for the workers page." default:"${host}"`
+	Name    string   `help:"A label for the workers page; else SIGNALBOX_WORKER_NAME, else this machine's name."`
 	Check   bool     `help:"Read the configuration, try to break out of the sandbox, print what was found, and end."`
 	Version bool     `help:"Print the version and end."`
 }
@@ -39,12 +40,8 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "worker"
-	}
 	var f flags
-	parser, err := kong.New(&f, kong.Name("signalbox-worker"), kong.Description("Claims work from a Signalbox server: executes, verifies, publishes."), kong.Vars{"host": host}, kong.Writers(stdout, stderr))
+	parser, err := kong.New(&f, kong.Name("signalbox-worker"), kong.Description("Claims work from a Signalbox server: executes, verifies, publishes."), kong.Writers(stdout, stderr))
 	if err != nil {
 		fmt.Fprintln(stderr, "signalbox-worker:", err)
 		return 2
@@ -92,8 +89,14 @@ func configure(f flags, lookup func(string) (string, bool), stderr io.Writer) (w
 	if err != nil {
 		return worker.Config{}, fmt.Errorf("SIGNALBOX_WORKER_DIR: %w", err)
 	}
+	name := cmp.Or(f.Name, env.Name)
+	if name == "" {
+		if name, err = os.Hostname(); err != nil {
+			name = "worker"
+		}
+	}
 	cfg := worker.Config{
-		ServerURL: env.ServerURL, Credential: env.Credential.Reveal(), Name: f.Name, Version: version(), Dir: dir, Tier: sandbox.Tier(env.Sandbox),
+		ServerURL: env.ServerURL, Credential: env.Credential.Reveal(), Name: name, Version: version(), Dir: dir, Tier: sandbox.Tier(env.Sandbox),
 		MaxRuns: env.MaxRuns, Heartbeat: env.Heartbeat, DrainGrace: env.DrainGrace, File: file, Log: logger(env, stderr),
 	}
 	for _, r := range roles {
