@@ -69,13 +69,19 @@ func (a *accountant) section() (section, error) {
 		return section{}, errors.New("expected the beginning of a file")
 	}
 	s := section{git: git}
-	if err := a.extended(); err != nil {
+	seen, err := a.extended()
+	if err != nil {
 		return s, err
 	}
 	l, ok = a.peek()
 	switch {
 	case !ok || strings.HasPrefix(l, "diff --git "):
-		return s, nil
+		for _, enough := range []string{"new mode ", "deleted file mode ", "new file mode ", "rename to ", "copy to "} {
+			if seen[enough] {
+				return s, nil
+			}
+		}
+		return s, errors.New("a file without a change")
 	case l == "GIT binary patch":
 		a.next()
 		return s, a.binary()
@@ -90,12 +96,12 @@ func (a *accountant) section() (section, error) {
 
 // extended reads header lines between "diff --git" and the content. Each may
 // come once.
-func (a *accountant) extended() error {
+func (a *accountant) extended() (map[string]bool, error) {
 	seen := map[string]bool{}
 	for {
 		l, ok := a.peek()
 		if !ok {
-			return nil
+			return seen, nil
 		}
 		kind := ""
 		for _, k := range []string{
@@ -107,10 +113,10 @@ func (a *accountant) extended() error {
 			}
 		}
 		if kind == "" {
-			return nil
+			return seen, nil
 		}
 		if seen[kind] {
-			return fmt.Errorf("%q comes twice", strings.TrimSpace(kind))
+			return nil, fmt.Errorf("%q comes twice", strings.TrimSpace(kind))
 		}
 		seen[kind] = true
 		a.next()
@@ -211,10 +217,10 @@ func (a *accountant) binary() error {
 			return nil
 		}
 		a.next()
-		for {
+		for n := 0; ; n++ {
 			l, ok := a.next()
-			if !ok {
-				return errors.New("binary data does not end")
+			if !ok || l == "" && n == 0 {
+				return errors.New("binary data is missing or does not end")
 			}
 			if l == "" {
 				break

@@ -15,6 +15,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
@@ -33,6 +34,8 @@ const (
 	// MaxBytes is the hard limit of a patch, whatever a policy says.
 	MaxBytes = 16 << 20
 	maxFiles = 10_000
+	// maxUnpacked bounds the unpacked size of all binary content together.
+	maxUnpacked = 64 << 20
 )
 
 // Status says what happened to one file.
@@ -176,10 +179,16 @@ func Parse(raw []byte, limit int64) (*Patch, error) {
 
 // describe fills the facts from parsed files and refuses what is unsafe.
 func (p *Patch) describe(sections []section) error {
+	unpacked := int64(maxUnpacked)
 	for i, gf := range p.files {
 		f, err := fileFacts(gf)
 		if err != nil {
 			return err
+		}
+		for _, frag := range []*gitdiff.BinaryFragment{gf.BinaryFragment, gf.ReverseBinaryFragment} {
+			if err := unpack(frag, &unpacked); err != nil {
+				return err
+			}
 		}
 		if err := sections[i].agrees(f); err != nil {
 			return unreadable(err)
@@ -189,6 +198,21 @@ func (p *Patch) describe(sections []section) error {
 		p.facts.Removed += f.Removed
 	}
 	return checkTogether(p.facts.Files)
+}
+
+// unpack checks that binary content is what it says: git silently ends a
+// patch at content that it cannot read, and would apply less than is shown.
+func unpack(frag *gitdiff.BinaryFragment, left *int64) error {
+	if frag == nil {
+		return nil
+	}
+	if *left -= frag.Size; *left < 0 {
+		return fault.Newf(fault.TooLarge, "The patch was not accepted: its binary files hold more than %d MiB.", maxUnpacked>>20).WithCode(CodeTooLarge)
+	}
+	if _, err := io.Copy(io.Discard, frag.Data()); err != nil {
+		return unreadable(fmt.Errorf("binary content: %w", err))
+	}
+	return nil
 }
 
 func fileFacts(gf *gitdiff.File) (File, error) {
