@@ -132,6 +132,7 @@ func TestVerify(t *testing.T) {
 			c[3].Body = evidence.Body(evidence.Event{Tenant: tenant, Run: run, Seq: 4, Kind: "forged"})
 			return rehash(c), head
 		}, 7},
+		{"gap with new hashes", func() ([]evidence.Link, []byte) { return rehash(slices.Delete(clone(), 2, 3)), nil }, 3},
 		{"foreign tenant", func() ([]evidence.Link, []byte) {
 			c := clone()
 			c[3].Body = evidence.Body(evidence.Event{Tenant: other, Run: run, Seq: 4})
