@@ -184,18 +184,18 @@ func toArtifact(r sqlc.PageArtifactRow) ArtifactInfo {
 	return a
 }
 
-// Usage is what a run has used so far. Reports is 0 where nobody said anything.
-type Usage struct {
+// Spent is what a run has used so far. Reports is 0 where nobody said anything.
+type Spent struct {
 	InputTokens, OutputTokens, CostMicros, Reports int64
 }
 
-// Usage sums what was reported for a run.
-func (s *Store) Usage(ctx context.Context, tenant, id uuid.UUID) (Usage, error) {
+// Spent sums what was reported for a run.
+func (s *Store) Spent(ctx context.Context, tenant, id uuid.UUID) (Spent, error) {
 	r, err := s.q.PageUsage(ctx, s.pool, tenant, id)
 	if err != nil {
-		return Usage{}, fmt.Errorf("sum usage: %w", err)
+		return Spent{}, fmt.Errorf("sum usage: %w", err)
 	}
-	return Usage{r.InputTokens, r.OutputTokens, r.CostMicros, r.Reports}, nil
+	return Spent{r.InputTokens, r.OutputTokens, r.CostMicros, r.Reports}, nil
 }
 
 // PullInfo is a pull request that we opened.
