@@ -156,6 +156,10 @@ func TestPlan(t *testing.T) {
 	if policy.Plan(r, f).Gate {
 		t.Error("never")
 	}
+	f.PlanGateAsked = true
+	if !policy.Plan(r, f).Gate {
+		t.Error("a task may ask for a plan gate that no rule asks for")
+	}
 }
 
 // R-TRN-8: each guard alone stops the automatic pull request.
