@@ -51,7 +51,7 @@ type ScanResult struct {
 const maxFindings = 100
 
 // Scanner looks for secrets in added lines. It is safe for concurrent use;
-// the rules are compiled at the first scan (about a second), so keep one.
+// the rules are compiled at the first scan (0.2 s), so keep one.
 type Scanner struct {
 	load func() (*detect.Detector, error)
 }
