@@ -122,7 +122,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// R-TEN-1: neither another tenant nor a path that climbs reaches content.
+// Neither another tenant nor a path that climbs reaches content.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t)
@@ -153,7 +153,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// R-ATT-4: a changed byte never reads as the stored content; storing it again
+// A changed byte never reads as the stored content; storing it again
 // repairs it.
 func TestDamage(t *testing.T) {
 	t.Parallel()

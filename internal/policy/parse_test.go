@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/policy"
 )
 
-// R-FAIL-8: rules have defaults, so that limits always exist.
+// Rules have defaults, so that limits always exist.
 func TestDefaultIsValid(t *testing.T) {
 	t.Parallel()
 	if err := policy.Default().Validate(); err != nil {

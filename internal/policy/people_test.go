@@ -11,7 +11,7 @@ func ana() policy.Actor {
 	return policy.Actor{User: "user_ana", Roles: []policy.Role{policy.RoleApprover}, LivePerson: true}
 }
 
-// R-UI-2 and D-16, D-17: separation of duties.
+// D-16 and D-17: separation of duties.
 func TestMayDecide(t *testing.T) {
 	t.Parallel()
 	type in struct {
