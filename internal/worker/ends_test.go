@@ -31,15 +31,20 @@ func TestAgentEnds(t *testing.T) {
 				t.Errorf("evidence: %s", failure)
 			}
 		}},
-		"program missing":             {script: "", change: func(_ *wire.Assignment, p *worker.Profile) { p.Argv = []string{"no-such-program-here"} }, code: "TOOL_MISSING"},
-		"hangs":                       {script: "echo start; sleep 600", change: func(_ *wire.Assignment, p *worker.Profile) { p.Wall = worker.Span(700 * time.Millisecond) }, code: "AGENT_TIMEOUT"},
-		"falls silent":                {script: "echo start; sleep 600", change: func(_ *wire.Assignment, p *worker.Profile) { p.Idle = worker.Span(700 * time.Millisecond) }, code: "AGENT_TIMEOUT"},
-		"changes nothing":             {script: "true", code: "EMPTY_PATCH"},
-		"says that nothing is needed": {script: `printf '{"type":"finished","reason":"completed","no_change":true,"summary":"already polite"}\n' >&3`, change: func(_ *wire.Assignment, p *worker.Profile) { p.EmptyIsNoChange = true }, end: wire.CmdNoChangeSubmitted},
-		"unknown profile":             {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.AgentProfile = "other" }, code: "TOOL_MISSING"},
-		"isolation too weak":          {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.MinIsolation = wire.Bwrap }, code: "ISOLATION_TOO_WEAK"},
-		"unknown repository":          {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "acme/missing.git" }, code: "REPOSITORY_NOT_FOUND"},
-		"address outside":             {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "../../etc" }, code: "REPOSITORY_NOT_FOUND"},
+		"program missing": {script: "", change: func(_ *wire.Assignment, p *worker.Profile) { p.Argv = []string{"no-such-program-here"} }, code: "TOOL_MISSING"},
+		"hangs":           {script: "echo start; sleep 600", change: func(_ *wire.Assignment, p *worker.Profile) { p.Wall = worker.Span(700 * time.Millisecond) }, code: "AGENT_TIMEOUT"},
+		"falls silent":    {script: "echo start; sleep 600", change: func(_ *wire.Assignment, p *worker.Profile) { p.Idle = worker.Span(700 * time.Millisecond) }, code: "AGENT_TIMEOUT"},
+		"changes nothing": {script: "true", code: "EMPTY_PATCH"},
+		"says that nothing is needed": {script: `printf '{"type":"no_change","reason":"already polite"}\n' >&3`, end: wire.CmdNoChangeSubmitted, look: func(t *testing.T, b *bench) {
+			if said := b.server.last(wire.CmdNoChangeSubmitted).NoChangeSubmitted.Summary; !strings.Contains(said, "already polite") {
+				t.Errorf("summary %q", said)
+			}
+		}},
+		"a codemod finds nothing": {script: "true", change: func(_ *wire.Assignment, p *worker.Profile) { p.EmptyIsNoChange = true }, end: wire.CmdNoChangeSubmitted},
+		"unknown profile":         {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.AgentProfile = "other" }, code: "TOOL_MISSING"},
+		"isolation too weak":      {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.MinIsolation = wire.Bwrap }, code: "ISOLATION_TOO_WEAK"},
+		"unknown repository":      {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "acme/missing.git" }, code: "REPOSITORY_NOT_FOUND"},
+		"address outside":         {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "../../etc" }, code: "REPOSITORY_NOT_FOUND"},
 		"address of a command": {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) {
 			a.Repository.ForgeKind, a.Repository.CloneUrl = "gitea", "ext::sh -c 'touch /tmp/owned'"
 		}, code: "REPOSITORY_NOT_FOUND"},
@@ -49,7 +54,11 @@ func TestAgentEnds(t *testing.T) {
 		"unknown branch":        {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.BaseRef = "no-such" }, code: "REF_NOT_FOUND"},
 		"branch like an option": {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.BaseRef = "--upload-pack=x" }, code: "REF_NOT_FOUND"},
 		"report with a diff":    {script: "echo x > greeting.txt", change: func(a *wire.Assignment, _ *worker.Profile) { a.Contract.Mode = wire.AnalysisReportCreated }, code: "UNEXPECTED_DIFF"},
-		"report":                {script: `printf '{"type":"report","report":{"findings":3}}\n' >&3; echo said`, change: func(a *wire.Assignment, _ *worker.Profile) { a.Contract.Mode = wire.AnalysisReportCreated }, end: wire.CmdReportSubmitted},
+		"report": {script: `printf '{"type":"report","report":{"findings":3}}\n' >&3; echo said`, change: func(a *wire.Assignment, _ *worker.Profile) { a.Contract.Mode = wire.AnalysisReportCreated }, end: wire.CmdReportSubmitted, look: func(t *testing.T, b *bench) {
+			if got := string(b.server.bytesOf(b.server.last(wire.CmdReportSubmitted).ReportSubmitted.ArtifactId)); !strings.Contains(got, `"findings"`) {
+				t.Errorf("report %q", got)
+			}
+		}},
 		"long line and bad bytes": {script: `head -c 5000000 /dev/zero | tr '\0' x; printf '\n\377\376bad\n'; sed -i s/hello/goodbye/ greeting.txt`, end: wire.CmdPatchSubmitted, look: func(t *testing.T, b *bench) {
 			if log := b.server.logOf("agent"); len(log) < 5_000_000 || !strings.Contains(log, "\xff\xfebad") {
 				t.Errorf("the log has %d bytes", len(log))
@@ -67,11 +76,7 @@ func TestAgentEnds(t *testing.T) {
 		}},
 		"replaces its checkout": {script: `cd ..; rm -rf repo; ln -s /etc repo`, code: "PATCH_INVALID"},
 		"plans without a plan":  {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.PlanGate = true }, code: "PLAN_INVALID"},
-		"command set unusable":  {script: "true"},
 	} {
-		if name == "command set unusable" {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, tc.script)

@@ -153,11 +153,12 @@ func (s *session) runAgent(p *place, profile Profile, phase agent.Phase, plan *a
 	}
 	var out agent.Outcome
 	err = s.act("agent", string(phase)+" with "+s.as.AgentProfile, func() (string, error) {
-		sink := s.agentEvents(begun)
+		sink, settle := s.agentEvents(begun)
 		started := time.Now()
 		var err error
 		out, err = adapter.Run(s.l.work, p.box, job, sink)
 		s.flushOutput()
+		settle()
 		s.l.facts.use(wire.UsageReport{SandboxMs: time.Since(started).Milliseconds()})
 		if s.l.work.Err() != nil {
 			return "", s.l.check()
@@ -190,9 +191,15 @@ func (t *tap) Write(p []byte) (int, error) {
 }
 
 // agentEvents turns what the agent says into steps and usage. Results for calls that are not open are reported as
-// warnings by the adapter and never reach this point as an end of something else.
-func (s *session) agentEvents(begun func()) func(agent.Event) {
+// warnings by the adapter and never reach this point as an end of something else. settle closes the calls that never
+// got an answer: nothing stays pending once the phase goes on (R-RCV-6).
+func (s *session) agentEvents(begun func()) (sink func(agent.Event), settle func()) {
 	open := map[string]agent.ToolStarted{}
+	settle = func() {
+		for id, began := range open {
+			s.l.facts.step(wire.StepReport{CallId: "tool-" + clip(id, 190), Kind: "tool_call", Name: clip(began.Name, 400), State: wire.StepCancelled, Summary: "The agent ended without an answer to this call."})
+		}
+	}
 	return func(e agent.Event) {
 		begun()
 		switch e := e.(type) {
@@ -232,7 +239,7 @@ func (s *session) agentEvents(begun func()) func(agent.Event) {
 		case agent.Warning:
 			_, _ = fmt.Fprintf(s.l.facts.writer("worker", ""), "agent warning: %s\n", clip(e.Message, 2000))
 		}
-	}
+	}, settle
 }
 
 // handIn takes the patch and reports it, or the report, or that nothing needs to change.
