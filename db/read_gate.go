@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
@@ -156,4 +157,51 @@ func (s *Store) MyTurn(ctx context.Context, tenant, user uuid.UUID, roles []poli
 		return 0, fmt.Errorf("count gates: %w", err)
 	}
 	return n, nil
+}
+
+// Standing is where a gate stands under today's policy, and what one person may do at it.
+type Standing struct {
+	MayApprove, MayReject, MayRequestChanges bool
+	// Why is the reason where approving is refused.
+	Why         string
+	Tally       policy.Tally
+	Guards      []policy.Guard
+	Risk        policy.Risk
+	RiskReasons []string
+	Version     string
+	Facts       policy.Facts
+}
+
+// Standing reads a gate as a decision on it would: same rules, same facts, nothing locked for longer than the look.
+func (s *Store) Standing(ctx context.Context, tenant, gate uuid.UUID, by Decider) (Standing, error) {
+	var out Standing
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		g, err := s.q.Gate(ctx, tx, tenant, gate)
+		if err != nil {
+			return err
+		}
+		row, err := s.q.LoadRun(ctx, tx, tenant, g.RunID)
+		if err != nil {
+			return err
+		}
+		r, err := toRun(row.Run)
+		if err != nil {
+			return err
+		}
+		rules, f, err := s.gatePolicy(ctx, tx, held{g, row.Run, r, micro(row.Now)})
+		if err != nil {
+			return err
+		}
+		actor := policy.Actor{User: by.User.String(), Roles: by.Roles, LivePerson: by.Live}
+		out.MayApprove, out.Why = policy.MayDecide(rules, f, actor, policy.Approve)
+		out.MayReject, _ = policy.MayDecide(rules, f, actor, policy.Reject)
+		out.MayRequestChanges, _ = policy.MayDecide(rules, f, actor, policy.RequestChanges)
+		out.Tally, out.Version, out.Facts = policy.Count(rules, f), rules.Version, f
+		out.Risk, out.RiskReasons = policy.EffectiveRisk(rules, f)
+		if g.Kind == string(run.GatePatch) || g.Kind == string(run.GateReport) {
+			out.Guards = policy.Guards(rules, f)
+		}
+		return nil
+	})
+	return out, translate(err, "gate")
 }

@@ -186,3 +186,11 @@ SELECT count(*)::bigint AS depth, coalesce(min(visible_at), 'epoch')::timestampt
 -- name: InsertAudit :exec
 INSERT INTO audit_log (tenant_id, actor_kind, actor_id, actor_name, channel, remote_addr, request_id, action, object_type, object_id, result, reason, detail)
 VALUES (@tenant_id, @actor_kind, @actor_id, @actor_name, @channel, @remote_addr, @request_id, @action, @object_type, @object_id, @result, @reason, @detail);
+
+-- name: ArtifactByDigest :one
+SELECT id FROM artifacts WHERE tenant_id = @tenant_id AND run_id = @run_id AND kind = @kind AND sha256 = @sha256 AND NOT late
+ORDER BY created_at DESC LIMIT 1;
+
+-- name: AgentSession :one
+-- The agent's session of the newest round that stored one.
+SELECT id FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = 'agent_session' ORDER BY created_at DESC LIMIT 1;
