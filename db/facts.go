@@ -133,6 +133,9 @@ func (s *Store) artifactOf(ctx context.Context, h sqlc.DBTX, r run.Run, ref, kin
 	if err != nil {
 		return sqlc.Artifact{}, fmt.Errorf("load artifact: %w", err)
 	}
+	if a.Late {
+		return sqlc.Artifact{}, fault.New(fault.Conflict, "Nothing was changed: the artifact came after its lease had ended and is kept as evidence only.").WithField("artifact_id")
+	}
 	if a.Kind != kind {
 		return sqlc.Artifact{}, fault.Newf(fault.Invalid, "Nothing was changed: the artifact is a %s, and a %s is asked for.", a.Kind, kind).WithField("artifact_id")
 	}

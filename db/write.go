@@ -361,4 +361,3 @@ func (w *write) changes() []Change {
 	}
 	return out
 }
-

@@ -14,6 +14,18 @@ import (
 	"signalbox/db/internal/bytea"
 )
 
+const agentSession = `-- name: AgentSession :one
+SELECT id FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = 'agent_session' ORDER BY created_at DESC LIMIT 1
+`
+
+// The agent's session of the newest round that stored one.
+func (q *Queries) AgentSession(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, agentSession, tenantID, runID)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
 const anyRun = `-- name: AnyRun :one
 SELECT EXISTS (SELECT 1 FROM runs WHERE tenant_id = $1)::bool AS found
 `
@@ -34,6 +46,23 @@ func (q *Queries) AnyTask(ctx context.Context, db DBTX, tenantID uuid.UUID) (boo
 	var found bool
 	err := row.Scan(&found)
 	return found, err
+}
+
+const artifactByDigest = `-- name: ArtifactByDigest :one
+SELECT id FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 AND sha256 = $4 AND NOT late
+ORDER BY created_at DESC LIMIT 1
+`
+
+func (q *Queries) ArtifactByDigest(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, kind string, sha256 string) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, artifactByDigest,
+		tenantID,
+		runID,
+		kind,
+		sha256,
+	)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
 }
 
 const countMyGates = `-- name: CountMyGates :one

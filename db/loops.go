@@ -1,0 +1,353 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+)
+
+// ExpiredLease is a lease that the database's clock has ended, or that a stop
+// asked for and whose grace is over.
+type ExpiredLease struct {
+	Ref        Ref
+	Lease      run.LeaseRef
+	Phase      run.Phase
+	State      run.State
+	Cancelling bool
+	// Stop is the signal that was not obeyed: budget or timeout.
+	Stop string
+}
+
+// ExpiredLeases lists leases past their time, after the given run.
+func (s *Store) ExpiredLeases(ctx context.Context, after uuid.UUID, limit int) ([]ExpiredLease, error) {
+	rows, err := s.q.ExpiredLeases(ctx, s.pool, after, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list expired leases: %w", err)
+	}
+	out := make([]ExpiredLease, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, ExpiredLease{Ref{r.TenantID, r.RunID}, run.LeaseRef{ID: r.LeaseID, Token: r.FencingToken}, run.Phase(r.Phase),
+			run.State(r.State), r.Cancelling, ""})
+	}
+	return out, nil
+}
+
+// DisobedientLeases lists leases whose worker was told to stop and did not within
+// the grace: the cancel grace for a cancel, stop for a budget or time-out.
+func (s *Store) DisobedientLeases(ctx context.Context, after uuid.UUID, limit int, stop time.Duration) ([]ExpiredLease, error) {
+	rows, err := s.q.RevokableLeases(ctx, s.pool, s.timing.CancelGrace.Seconds(), stop.Seconds(), after, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list disobedient leases: %w", err)
+	}
+	out := make([]ExpiredLease, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, ExpiredLease{Ref{r.TenantID, r.RunID}, run.LeaseRef{ID: r.LeaseID, Token: r.FencingToken}, run.Phase(r.Phase),
+			run.State(r.State), r.Cancelling, r.StopSignal})
+	}
+	return out, nil
+}
+
+// Reap ends an expired or disobedient lease with the event that fits: a run that
+// is being cancelled is cancelled by force, one whose publisher left an effect in
+// doubt goes to a person, any other worker is lost. Losing the race to a late
+// report is a Conflict.
+func (s *Store) Reap(ctx context.Context, l ExpiredLease) (run.Kind, error) {
+	unresolved, err := s.q.UnresolvedOperations(ctx, s.pool, l.Ref.Run)
+	if err != nil {
+		return "", fmt.Errorf("load operations: %w", err)
+	}
+	row, err := s.q.LoadRun(ctx, s.pool, l.Ref.Tenant, l.Ref.Run)
+	if err != nil {
+		return "", translate(err, "run")
+	}
+	r, err := toRun(row.Run)
+	if err != nil {
+		return "", err
+	}
+	if !r.Holds(&l.Lease) {
+		return "", refused(&run.StaleLeaseError{State: r.State, Token: l.Lease.Token}, r)
+	}
+	p, err := s.reapPayload(ctx, l, r, row.Now, unresolved)
+	if err != nil {
+		return "", err
+	}
+	by := run.Actor{Kind: run.ActorFor(r.State, p.Kind(), run.Scheduler), ID: "reaper"}
+	_, err = s.Apply(ctx, l.Ref, Intent{Key: fmt.Sprintf("reap-%s-%d", p.Kind(), l.Lease.Token), By: by, Payload: p})
+	return p.Kind(), err
+}
+
+func (s *Store) reapPayload(ctx context.Context, l ExpiredLease, r run.Run, now time.Time, unresolved []string) (run.Payload, error) {
+	if r.State == run.Cancelling {
+		return run.CancelConfirmedEvent{Forced: true, Unresolved: unresolved, Observed: "The worker did not confirm in time."}, nil
+	}
+	rules, err := s.Rules(ctx, r.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	f := run.Facts{Rules: rules, Minted: run.Minted{Gate: uuid.Must(uuid.NewV7()), Now: micro(now), Draw: s.draw()}}
+	switch l.Stop {
+	case "budget":
+		return run.BudgetExceededEvent{Limit: "budget", Summary: "The run reached its budget and its worker did not stop in time.",
+			Fail: rules.Budget.OnExceeded == policy.OnFail, Gate: s.gateAsked(f, r, run.GateBudget, "budget-"+l.Lease.ID.String()),
+			Policy: run.PolicyWords{Version: rules.Version}}, nil
+	case "timeout":
+		return run.AttemptFailedEvent{Code: run.CodeAttemptTimeout, Summary: "The attempt took longer than its limit and its worker did not stop in time.", Jitter: f.Minted.Draw}, nil
+	}
+	if r.State == run.PRCreating && len(unresolved) > 0 && r.PublishRedeliveries >= r.Limits.Redeliveries {
+		return run.ReconciliationRequiredEvent{Operations: unresolved, Lost: true,
+			Summary: "The publisher was lost while an effect outside was under way, and no redelivery is left.",
+			Gate:    s.gateAsked(f, r, run.GateReconcile, "reconcile-"+l.Lease.ID.String())}, nil
+	}
+	return run.WorkerLostEvent{Lease: l.Lease, Jitter: f.Minted.Draw}, nil
+}
+
+// gateAsked is a gate that the scheduler opens.
+func (s *Store) gateAsked(f run.Facts, r run.Run, k run.GateKind, content string) run.GateAsked {
+	rule := f.Rules.Gates.For(policy.GateKind(k))
+	base := ""
+	if r.Patch != nil {
+		base = r.Patch.Base
+	}
+	return run.GateAsked{ID: f.Minted.Gate, Digest: s.revision(r, k, base, content), Base: base, Quorum: max(rule.Quorum, 1),
+		Role: string(rule.Role), ExpiresAt: f.Minted.Now.Add(f.Rules.Limits.ApprovalTimeout.Std())}
+}
+
+// Deliver moves delayed items that are due into the queue.
+func (s *Store) Deliver(ctx context.Context, limit int) (int, error) {
+	rows, err := s.q.DueDelayed(ctx, s.pool, int32(limit))
+	if err != nil {
+		return 0, fmt.Errorf("deliver delayed items: %w", err)
+	}
+	for _, r := range rows {
+		s.ring(Change{Tenant: r.TenantID, Run: r.RunID, Ready: run.Phase(r.Phase)})
+	}
+	return len(rows), nil
+}
+
+// DueAdmissions lists runs that admission had put off until now.
+func (s *Store) DueAdmissions(ctx context.Context, limit int) ([]Ref, error) {
+	rows, err := s.q.DueAdmissions(ctx, s.pool, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list due admissions: %w", err)
+	}
+	out := make([]Ref, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, Ref{r.TenantID, r.RunID})
+	}
+	return out, nil
+}
+
+// DueGate is a gate whose time is over.
+type DueGate struct {
+	Ref    Ref
+	Gate   uuid.UUID
+	Parked bool
+}
+
+// DueGates lists gates past their expiry, and expired ones past the parking time.
+func (s *Store) DueGates(ctx context.Context, after uuid.UUID, limit int, park time.Duration) ([]DueGate, error) {
+	rows, err := s.q.DueGates(ctx, s.pool, park.Seconds(), after, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list due gates: %w", err)
+	}
+	out := make([]DueGate, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, DueGate{Ref{r.TenantID, r.RunID}, r.ID, r.State == string(run.GateExpired)})
+	}
+	return out, nil
+}
+
+// ExpireGate posts what the policy says about a gate that nobody decided.
+func (s *Store) ExpireGate(ctx context.Context, d DueGate) error {
+	rules, err := s.Rules(ctx, d.Ref.Tenant)
+	if err != nil {
+		return err
+	}
+	_, err = s.Apply(ctx, d.Ref, Intent{Key: fmt.Sprintf("expire-%s-%t-%s", d.Gate, d.Parked, uuid.NewString()), By: run.Actor{Kind: run.Scheduler, ID: "gate clock"},
+		Payload: run.ApprovalExpiredEvent{Gate: d.Gate, Outcome: run.ExpiryOutcome(rules.Approval.OnExpiry), Parked: d.Parked}})
+	return err
+}
+
+// DueAttestations lists runs whose attestation did not come in time.
+func (s *Store) DueAttestations(ctx context.Context, after uuid.UUID, limit int) ([]Ref, error) {
+	rows, err := s.q.DueAttestations(ctx, s.pool, after, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list due attestations: %w", err)
+	}
+	out := make([]Ref, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, Ref{r.TenantID, r.RunID})
+	}
+	return out, nil
+}
+
+// OldItem is a READY item with the time that its run may wait.
+type OldItem struct {
+	Ref     Ref
+	Waited  time.Duration
+	Timeout time.Duration
+}
+
+// OldItems lists READY items that have waited for at least atLeast.
+func (s *Store) OldItems(ctx context.Context, after uuid.UUID, limit int, atLeast time.Duration) ([]OldItem, error) {
+	rows, err := s.q.OldItems(ctx, s.pool, atLeast.Seconds(), after, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list old items: %w", err)
+	}
+	out := make([]OldItem, 0, len(rows))
+	for _, r := range rows {
+		var l run.Limits
+		if err := decode(r.Limits, &l, "limits"); err != nil {
+			return nil, err
+		}
+		out = append(out, OldItem{Ref{r.TenantID, r.RunID}, r.Now.Sub(r.VisibleAt), l.QueueTimeout.Std()})
+	}
+	return out, nil
+}
+
+// ActiveRun is a run under a lease with what the clocks need.
+type ActiveRun struct {
+	Ref       Ref
+	Lease     run.LeaseRef
+	State     run.State
+	Limits    run.Limits
+	Active    time.Duration // of the run, waiting for people not counted
+	OfAttempt time.Duration
+	OfLease   time.Duration
+	Stop      string
+	StopFor   time.Duration
+}
+
+// ActiveRuns lists runs under a lease, after the given run.
+func (s *Store) ActiveRuns(ctx context.Context, after uuid.UUID, limit int) ([]ActiveRun, error) {
+	rows, err := s.q.ActiveRuns(ctx, s.pool, after, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list active runs: %w", err)
+	}
+	out := make([]ActiveRun, 0, len(rows))
+	for _, r := range rows {
+		a := ActiveRun{Ref: Ref{r.TenantID, r.ID}, Lease: run.LeaseRef{ID: r.LeaseID, Token: r.FencingToken}, State: run.State(r.State),
+			OfAttempt: r.Now.Sub(r.AttemptStartedAt), OfLease: r.Now.Sub(r.AcquiredAt), Stop: r.StopSignal,
+			Active: time.Duration(r.ActiveMs)*time.Millisecond + r.Now.Sub(r.StateSince)}
+		if r.StopSignalAt != nil {
+			a.StopFor = r.Now.Sub(*r.StopSignalAt)
+		}
+		if err := decode(r.Limits, &a.Limits, "limits"); err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// SignalStop asks the worker to stop for a budget or a time-out; the signal goes
+// with the next heartbeat. Repeating it changes nothing.
+func (s *Store) SignalStop(ctx context.Context, ref Ref, why string) error {
+	_, err := s.q.SignalRun(ctx, s.pool, why, ref.Tenant, ref.Run)
+	return wrap("signal a stop", err)
+}
+
+// TaskRef names a task within its tenant.
+type TaskRef struct{ Tenant, Task uuid.UUID }
+
+// TasksToRun lists tasks for which the control plane makes the next run itself.
+func (s *Store) TasksToRun(ctx context.Context, limit int) ([]TaskRef, error) {
+	rows, err := s.q.TasksToRun(ctx, s.pool, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list tasks to run: %w", err)
+	}
+	out := make([]TaskRef, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, TaskRef{r.TenantID, r.ID})
+	}
+	return out, nil
+}
+
+// StaleTasks lists tasks that nobody touched (idle) or whose pull request nobody
+// merged (merge) for too long.
+func (s *Store) StaleTasks(ctx context.Context, limit int, idle, merge time.Duration) (idles, merges []TaskRef, err error) {
+	a, err := s.q.IdleTasks(ctx, s.pool, idle.Seconds(), int32(limit))
+	if err != nil {
+		return nil, nil, fmt.Errorf("list idle tasks: %w", err)
+	}
+	for _, r := range a {
+		idles = append(idles, TaskRef{r.TenantID, r.ID})
+	}
+	b, err := s.q.MergeWaits(ctx, s.pool, merge.Seconds(), int32(limit))
+	if err != nil {
+		return nil, nil, fmt.Errorf("list tasks that wait for a merge: %w", err)
+	}
+	for _, r := range b {
+		merges = append(merges, TaskRef{r.TenantID, r.ID})
+	}
+	return idles, merges, nil
+}
+
+// BuryBoots marks workers dead that were silent for so long.
+func (s *Store) BuryBoots(ctx context.Context, silent time.Duration) (int, error) {
+	n, err := s.q.BuryBoots(ctx, s.pool, silent.Seconds())
+	return int(n), wrap("bury silent workers", err)
+}
+
+// Effect is one outbox row to deliver.
+type Effect struct {
+	ID      int64
+	Ref     Ref
+	Seq     int64
+	Topic   string
+	Payload []byte
+	Tries   int
+}
+
+// Relay delivers up to limit effects, oldest first. Each is locked while deliver
+// runs and gone when deliver succeeded; a failure is tried again later, and after
+// maxTries it stays as a dead letter that people can see. At least once: deliver
+// must bear a repeat. Delivery into the product's own notices is part of the
+// transaction and exact.
+func (s *Store) Relay(ctx context.Context, limit, maxTries int, deliver func(context.Context, Effect) error) (int, error) {
+	n := 0
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		n = 0
+		rows, err := s.q.TakeOutbox(ctx, tx, int32(limit))
+		if err != nil {
+			return fmt.Errorf("take effects: %w", err)
+		}
+		for _, o := range rows {
+			e := Effect{o.ID, Ref{o.TenantID, o.RunID}, o.Seq, o.Topic, o.Payload, int(o.Attempts)}
+			if err := s.relayOne(ctx, tx, o, e, maxTries, deliver); err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+func (s *Store) relayOne(ctx context.Context, tx pgx.Tx, o sqlc.Outbox, e Effect, maxTries int, deliver func(context.Context, Effect) error) error {
+	derr := deliver(ctx, e)
+	if derr == nil {
+		err := s.q.InsertNotice(ctx, tx, sqlc.InsertNoticeParams{TenantID: o.TenantID, OutboxID: o.ID, RunID: o.RunID, Topic: o.Topic, Payload: o.Payload})
+		if err != nil {
+			return fmt.Errorf("store notice: %w", err)
+		}
+		return wrap("remove delivered effect", s.q.DeleteOutbox(ctx, tx, o.ID))
+	}
+	delay := time.Duration(1<<min(e.Tries, 10)) * time.Second
+	return wrap("put off effect", s.q.DelayOutbox(ctx, tx, fault.Sentence(derr), e.Tries+1 >= maxTries, delay.Seconds(), o.ID))
+}
+
+// Lost reports that err only says that somebody else was faster.
+func Lost(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && (f.Kind == fault.Conflict || f.Kind == fault.NotFound)
+}
