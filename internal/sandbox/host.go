@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxSlot is the last slot, and with it the size of a worker's user range.
+const maxSlot = 65535
+
 // host is what boxes of one sandbox share: where init lies, who payloads are.
 type host struct {
 	opts     Options
@@ -24,9 +27,11 @@ type host struct {
 	bwrap    string
 	state    string
 	ownState bool
-	lock     *os.File // held while this process is the state directory's only user
-	init     string   // host path of the init binary, readable by payload users
-	cgroups  []cgroupMount
+	// rangeGiven says that the user range was chosen for this worker.
+	rangeGiven bool
+	lock       *os.File // held while this process is the state directory's only user
+	init       string   // host path of the init binary, readable by payload users
+	cgroups    []cgroupMount
 }
 
 func findBwrap(path string) (string, error) {
@@ -106,6 +111,11 @@ func (h *host) tidy() error {
 		return f.Close() // another worker uses it as well
 	}
 	h.lock = f
+	if h.root && !h.ownState && h.rangeGiven {
+		// Killed with its worker in the middle of starting, a bubblewrap can
+		// stay behind; see child.kill.
+		killUsers(h.opts.UIDBase, h.opts.UIDBase+maxSlot)
+	}
 	entries, err := os.ReadDir(h.state)
 	if err != nil {
 		return fmt.Errorf("tidy sandbox state directory: %w", err)
@@ -166,8 +176,8 @@ func (h *host) Open(ctx context.Context, spec Spec) (Box, error) {
 	if !filepath.IsAbs(spec.Workspace) || filepath.Clean(spec.Workspace) != spec.Workspace {
 		return nil, fmt.Errorf("open sandbox: workspace %q is not a clean absolute path", spec.Workspace)
 	}
-	if spec.Slot < 0 || spec.Slot > 65535 {
-		return nil, fmt.Errorf("open sandbox: slot %d is outside 0..65535", spec.Slot)
+	if spec.Slot < 0 || spec.Slot > maxSlot {
+		return nil, fmt.Errorf("open sandbox: slot %d is outside 0..%d", spec.Slot, maxSlot)
 	}
 	uid, gid := h.User(spec.Slot)
 	if uid == 0 {

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,33 +120,130 @@ func TestWorkerDeath(t *testing.T) {
 	})
 }
 
+// What a killed worker left all the same is ended when its successor starts.
+func TestSuccessorEndsLeftovers(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("not exercised: processes can be told apart by user only as root")
+	}
+	const base = 900_000
+	state, err := os.MkdirTemp("", "signalbox-state-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(state) })
+	orphan := exec.Command("/bin/sleep", "1000")
+	orphan.Dir = "/"
+	orphan.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: base + 7, Gid: base + 7}}
+	other := exec.Command("/bin/sleep", "1000")
+	other.Dir = "/"
+	other.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: base - 7, Gid: base - 7}}
+	for _, cmd := range []*exec.Cmd{orphan, other} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"box-old", "probe-old", "kept"} {
+		if err := os.Mkdir(filepath.Join(state, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sb, err := sandbox.New(sandbox.Options{Tier: sandbox.TierProcess, StateDir: state, UIDBase: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := orphan.Wait(); err == nil || len(running(base+7)) > 0 {
+		t.Errorf("the orphan lives: %v", err)
+	}
+	if len(running(base-7)) != 1 {
+		t.Error("a process of another range was ended")
+	}
+	_ = other.Process.Kill()
+	_ = other.Wait()
+	for dir, want := range map[string]bool{"box-old": false, "probe-old": false, "kept": true} {
+		if _, err := os.Stat(filepath.Join(state, dir)); (err == nil) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	// A second one in the same place must not end what the first runs.
+	dir := workspace(t, sb, nil)
+	if err := os.Chown(dir, base+1, base+1); err != nil {
+		t.Fatal(err)
+	}
+	box, err := sb.Open(t.Context(), sandbox.Spec{Slot: 1, Workspace: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate()
+	stdin, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-g.ready
+		second, err := sandbox.New(sandbox.Options{Tier: sandbox.TierProcess, StateDir: state, UIDBase: base})
+		if err != nil {
+			t.Error(err)
+		} else if err := second.Close(); err != nil {
+			t.Error(err)
+		}
+		w.Close()
+	}()
+	res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"/bin/sh", "-c", "echo up; cat; exit 8"}, Stdin: stdin, Stdout: g, Dir: sandbox.WorkspaceDir})
+	if err != nil || res.ExitCode != 8 {
+		t.Errorf("result %+v, error %v", res, err)
+	}
+	for _, c := range []io.Closer{stdin, box, sb} {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The parent-death signal follows threads: goroutines that end their thread
 // must not end a box (golang/go#27505).
 func TestThreadsThatEndDoNotEndBoxes(t *testing.T) {
 	t.Parallel()
 	tiers(t, func(t *testing.T, tier sandbox.Tier) {
-		box, g := newBox(t, tier, sandbox.Spec{}), newGate()
-		stop := make(chan struct{})
+		done := make(chan struct{})
 		var churn sync.WaitGroup
-		churn.Go(func() {
-			<-g.ready
-			for range 2000 {
-				var one sync.WaitGroup
-				one.Go(func() { runtime.LockOSThread() }) // the thread ends with it
-				one.Wait()
+		for range 2 {
+			churn.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+						var one sync.WaitGroup
+						one.Go(func() { runtime.LockOSThread() }) // the thread ends with it
+						one.Wait()
+					}
+				}
+			})
+		}
+		for range 3 {
+			box, g := newBox(t, tier, sandbox.Spec{}), newGate()
+			stdin, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
 			}
-			close(stop)
-		})
-		stdin, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
+			go func() {
+				<-g.ready
+				for range 50 {
+					var one sync.WaitGroup
+					one.Go(func() { runtime.LockOSThread() })
+					one.Wait()
+				}
+				w.Close()
+			}()
+			res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"/bin/sh", "-c", "echo up; cat; exit 5"}, Stdin: stdin, Stdout: g})
+			stdin.Close()
+			if err != nil || res.ExitCode != 5 {
+				t.Errorf("result %+v, error %v", res, err)
+			}
 		}
-		go func() { <-stop; w.Close() }()
-		res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"/bin/sh", "-c", "echo up; cat; exit 5"}, Stdin: stdin, Stdout: g})
+		close(done)
 		churn.Wait()
-		if err != nil || res.ExitCode != 5 {
-			t.Errorf("result %+v, error %v", res, err)
-		}
 	})
 }
 

@@ -47,15 +47,19 @@ func childrenOf(parent int) []int {
 	return out
 }
 
-// killUser ends every process of a user that belongs to one box alone. It
-// repeats, because processes may be born while it looks.
-func killUser(uid uint32) int {
+// killUser ends every process of a user that belongs to one box alone.
+func killUser(uid uint32) int { return killUsers(uid, uid) }
+
+// killUsers ends every process of a range of users. It repeats, because
+// processes may be born while it looks.
+func killUsers(first, last uint32) int {
 	killed := map[int]bool{}
 	deadline := time.Now().Add(2 * time.Second)
 	for time.Now().Before(deadline) {
 		alive := 0
 		for _, pid := range allPIDs() {
-			if owner, ok := processUser(pid); !ok || owner != uid {
+			owner, ok := processUser(pid)
+			if !ok || owner < first || owner > last {
 				continue
 			}
 			if state, _, ok := readStat(pid); !ok || state == 'Z' {

@@ -120,6 +120,15 @@ func superviseMain() int {
 		return finish(status, initStatus{ExitCode: 126, Detail: fmt.Sprintf("start %s: %v", path, err)})
 	}
 	syscall.Close(fdReport)
+	if spec.DataLimit {
+		// On the payload alone, for init could not live within it; what it gets
+		// before this line is too little to matter.
+		lim := &unix.Rlimit{Cur: uint64(spec.Limits.Memory), Max: uint64(spec.Limits.Memory)}
+		if err := unix.Prlimit(pid, unix.RLIMIT_DATA, lim, nil); err != nil && !errors.Is(err, unix.ESRCH) {
+			_ = unix.Kill(-pid, unix.SIGKILL)
+			return initFail("limit memory", err)
+		}
+	}
 	go func() {
 		for range signals {
 			if !spec.Namespace && os.Getppid() != worker {
@@ -268,12 +277,6 @@ func setLimits(spec initSpec) error {
 		{unix.RLIMIT_NOFILE, uint64(l.Files)},
 		// Init's own threads are counted with the payload's.
 		{unix.RLIMIT_NPROC, uint64(l.Procs) + 16},
-	}
-	if spec.DataLimit {
-		limits = append(limits, struct {
-			what  int
-			value uint64
-		}{unix.RLIMIT_DATA, uint64(l.Memory)})
 	}
 	for _, lim := range limits {
 		var have syscall.Rlimit

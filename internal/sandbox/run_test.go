@@ -171,10 +171,11 @@ func TestStopping(t *testing.T) {
 		})
 		t.Run("TERM reaches the children of a shell", func(t *testing.T) {
 			t.Parallel()
-			res, _ := sh(t, newBox(t, tier, sandbox.Spec{}), `sleep 1000; echo not reached`, func(c *sandbox.Command) {
-				c.Timeout, c.Grace = 200*time.Millisecond, 20*time.Second
+			const script = `trap : TERM; sh -c 'trap "exit 0" TERM; while :; do sleep 0.05; done'; exit 6`
+			res, _ := sh(t, newBox(t, tier, sandbox.Spec{}), script, func(c *sandbox.Command) {
+				c.Timeout, c.Grace = 300*time.Millisecond, 10*time.Second
 			})
-			if !res.TimedOut || res.Killed {
+			if !res.TimedOut || res.Killed || res.ExitCode != 6 {
 				t.Errorf("result %+v", res)
 			}
 		})

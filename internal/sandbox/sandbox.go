@@ -68,8 +68,10 @@ type Options struct {
 	// Empty: a fresh directory below os.TempDir, removed by Close.
 	StateDir string
 	// UIDBase is the first user id given to payloads when the worker runs as
-	// root; box slot n runs as UIDBase+n. 0 means 200000. When the worker is
-	// not root, payloads run as the worker's own user.
+	// root; box slot n runs as UIDBase+n. 0 means 200000. The 65536 users from
+	// here on must be this worker's alone: with StateDir given, New ends what
+	// a killed predecessor left running as one of them. When the worker is not
+	// root, payloads run as the worker's own user.
 	UIDBase uint32
 	// Bwrap is the bubblewrap executable; empty means the one in PATH.
 	Bwrap string
@@ -253,10 +255,10 @@ func (e *UnavailableError) Error() string {
 // New prepares a sandbox of a tier. It returns *UnavailableError where the
 // machine lacks what the tier needs.
 func New(opts Options) (Sandbox, error) {
-	if opts.UIDBase == 0 {
-		opts.UIDBase = 200000
+	h := &host{opts: opts, root: os.Geteuid() == 0, rangeGiven: opts.UIDBase != 0}
+	if !h.rangeGiven {
+		h.opts.UIDBase = 200_000
 	}
-	h := &host{opts: opts, root: os.Geteuid() == 0}
 	switch opts.Tier {
 	case TierBwrap:
 		path, err := findBwrap(opts.Bwrap)
