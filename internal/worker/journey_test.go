@@ -132,13 +132,11 @@ func TestOperationsAreRecordedAroundEffects(t *testing.T) {
 	patch := b.patch(b.execute())
 	before := len(b.server.names())
 	b.server.onCmd = func(c wire.RunCommand) {
-		exists := strings.Contains(b.git("--git-dir="+b.bare(), "for-each-ref", "--format=%(refname)"), "agent/")
-		switch {
-		case c.OperationIntended != nil && c.OperationIntended.Kind == wire.OpPushBranch, c.OperationDispatched != nil && strings.HasPrefix(c.OperationDispatched.Identity, "push"):
-			if exists {
-				t.Error("the branch was there before its intent")
-			}
-		case c.OperationIntended != nil && len(b.server.pulls) > 0:
+		push := c.OperationIntended != nil && c.OperationIntended.Kind == wire.OpPushBranch || c.OperationDispatched != nil && strings.HasPrefix(c.OperationDispatched.Identity, "push")
+		if push && strings.Contains(b.git("--git-dir="+b.bare(), "for-each-ref", "--format=%(refname)"), "agent/") {
+			t.Error("the branch was there before its intent")
+		}
+		if c.OperationIntended != nil && len(b.server.pulls) > 0 {
 			t.Error("the pull request was there before its intent")
 		}
 	}
