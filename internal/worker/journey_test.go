@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/sandbox"
 	"signalbox/internal/wire"
 )
 
@@ -17,15 +18,20 @@ sed -i s/hello/goodbye/ greeting.txt; : > junk.o`
 // R-RCV-5, R-TRN-5, R-ATT-1, R-PR-1: a whole journey over three leases, with each answer of the server lost once.
 func TestJourney(t *testing.T) {
 	t.Parallel()
-	for _, lossy := range []bool{false, true} {
-		name := "plain"
-		if lossy {
-			name = "every answer lost once"
-		}
+	for _, name := range []string{"plain", "every answer lost once", "in bubblewrap"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, goodAgent)
-			if lossy {
+			tier := wire.Process
+			if name == "in bubblewrap" {
+				b.cfg.Tier, tier = sandbox.TierBwrap, wire.Bwrap
+				if sb, err := sandbox.New(sandbox.Options{Tier: b.cfg.Tier, StateDir: b.dir + "/probe"}); err != nil {
+					t.Skipf("not exercised: %v", err)
+				} else if err := sb.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if name == "every answer lost once" {
 				for _, what := range []string{
 					"claim", "upload", "steps", "logs", "usage", "pull", "start", "sandbox_ready", "context_ready", "plan_submitted", "patch_submitted", "verification_started", "verification_reported", "judge_reported", "operation_intended", "operation_dispatched", "operation_observed", "pr_reported",
 				} {
@@ -42,7 +48,7 @@ func TestJourney(t *testing.T) {
 			if !strings.Contains(text, "+goodbye") || strings.Contains(text, "junk.o") || patch.BaseCommit != b.base {
 				t.Fatalf("patch on %s:\n%s", patch.BaseCommit, text)
 			}
-			executed(t, b)
+			executed(t, b, tier)
 
 			v := b.assignment(wire.Verify, wire.RunStatePATCHREADY)
 			v.Patch = patch
@@ -76,7 +82,7 @@ func TestJourney(t *testing.T) {
 }
 
 // executed looks at the evidence of an execute lease (R-CTX-1, R-PLAN-1, R-SBX-1, R-DOM-6).
-func executed(t *testing.T, b *bench) {
+func executed(t *testing.T, b *bench, tier wire.IsolationTier) {
 	t.Helper()
 	for _, kind := range []wire.ArtifactKind{wire.ArtifactKindContext, wire.ArtifactKindRepositoryMap, wire.ArtifactKindPlan, wire.ArtifactKindLog} {
 		if len(b.server.stored(kind)) != 1 {
@@ -99,7 +105,7 @@ func executed(t *testing.T, b *bench) {
 		t.Errorf("log: %q", b.server.logOf("agent"))
 	}
 	ready := b.server.last(wire.CmdSandboxReady).SandboxReady
-	if ready.Isolation != wire.Process || ready.BaseCommit != b.base {
+	if ready.Isolation != tier || ready.BaseCommit != b.base {
 		t.Errorf("sandbox ready: %+v", ready)
 	}
 }
