@@ -190,6 +190,29 @@ func (s *Store) DueAttestations(ctx context.Context, after uuid.UUID, limit int)
 	return out, nil
 }
 
+// ExpireAttestation posts what the policy says about an attestation that did not
+// come: escalation moves its expiry on, so that it is said once per period.
+func (s *Store) ExpireAttestation(ctx context.Context, ref Ref) error {
+	rules, err := s.Rules(ctx, ref.Tenant)
+	if err != nil {
+		return err
+	}
+	row, err := s.q.LoadRun(ctx, s.pool, ref.Tenant, ref.Run)
+	if err != nil {
+		return translate(err, "run")
+	}
+	outcome := run.ExpiryOutcome(rules.Attestation.OnExpiry)
+	if row.Now.Sub(row.Run.StateSince) > rules.Limits.MaxPark.Std() {
+		outcome = run.ExpiryExpire
+	}
+	_, err = s.Apply(ctx, ref, Intent{Key: "attestation-expired-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "attestation clock"},
+		Payload: run.AttestationExpiredEvent{Outcome: outcome}})
+	if err != nil || outcome != run.ExpiryEscalate {
+		return err
+	}
+	return wrap("put off the attestation's expiry", s.q.PutOffAttestation(ctx, s.pool, rules.Limits.AttestationTimeout.Std().Seconds(), ref.Run))
+}
+
 // OldItem is a READY item with the time that its run may wait.
 type OldItem struct {
 	Ref     Ref

@@ -113,7 +113,7 @@ func (s *Store) admit(ctx context.Context, tx pgx.Tx, w *write, row sqlc.Run, r 
 	ev := run.Event{ID: key, At: micro(now), By: run.Actor{Kind: run.Scheduler, ID: "admission"}}
 	switch d.Verdict {
 	case policy.Admit:
-		ev.Payload = run.EnqueuedEvent{PolicyVersion: d.PolicyVersion, Reasons: d.Reasons, Limits: run.LimitsOf(d.Limits, rules.Retry)}
+		ev.Payload = run.EnqueuedEvent{PolicyVersion: d.PolicyVersion, Reasons: d.Reasons, Limits: run.LimitsOf(d.Limits, rules)}
 	case policy.Defer:
 		ev.Payload = run.DeferredEvent{Code: d.Code, Reasons: d.Reasons, RetryAfter: d.RetryAfter.Std()}
 		if now.Sub(r.CreatedAt) > rules.Limits.MaxDefer.Std() {

@@ -80,3 +80,6 @@ ORDER BY id LIMIT @count;
 
 -- name: MergeWaits :many
 SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => @wait_seconds::float8) ORDER BY id LIMIT @count;
+
+-- name: PutOffAttestation :exec
+UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => @seconds::float8) WHERE run_id = @run_id AND state = 'requested';

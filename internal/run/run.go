@@ -82,11 +82,15 @@ type Limits struct {
 	// Delays and Jitter are the retry rules of the same policy version.
 	Delays []time.Duration `json:"delays"`
 	Jitter float64         `json:"jitter"`
+	// RunTimeoutFails says that a run that took too long is FAILED; otherwise it
+	// is EXPIRED.
+	RunTimeoutFails bool `json:"run_timeout_fails,omitempty"`
 }
 
 // LimitsOf snapshots a policy's limits and retry rules.
-func LimitsOf(l policy.Limits, r policy.RetryRules) Limits {
-	out := Limits{Limits: l, Jitter: r.Jitter}
+func LimitsOf(l policy.Limits, rules policy.Rules) Limits {
+	r := rules.Retry
+	out := Limits{Limits: l, Jitter: r.Jitter, RunTimeoutFails: rules.RunTimeout.Outcome == policy.OnFail}
 	for _, d := range r.Delays {
 		out.Delays = append(out.Delays, d.Std())
 	}

@@ -429,6 +429,15 @@ func (q *Queries) PutAdmission(ctx context.Context, db DBTX, runID uuid.UUID, te
 	return err
 }
 
+const putOffAttestation = `-- name: PutOffAttestation :exec
+UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => $1::float8) WHERE run_id = $2 AND state = 'requested'
+`
+
+func (q *Queries) PutOffAttestation(ctx context.Context, db DBTX, seconds float64, runID uuid.UUID) error {
+	_, err := db.Exec(ctx, putOffAttestation, seconds, runID)
+	return err
+}
+
 const revokableLeases = `-- name: RevokableLeases :many
 SELECT l.tenant_id, l.run_id, l.lease_id, l.fencing_token, l.phase, r.state, (r.cancel_at IS NOT NULL)::boolean AS cancelling, r.stop_signal FROM run_leases l JOIN runs r ON r.id = l.run_id
 WHERE (r.cancel_at < clock_timestamp() - make_interval(secs => $1::float8)
