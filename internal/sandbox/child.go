@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,6 +53,24 @@ func (c *child) reaped() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waited = true
+}
+
+// gone waits until init is gone; bubblewrap may be gone before it. The kernel
+// lets the first process of a namespace end only after all the others.
+func (c *child) gone() {
+	c.mu.Lock()
+	fd := c.pidfd
+	c.mu.Unlock()
+	if fd < 0 {
+		return
+	}
+	deadline := time.Now().Add(drainTime)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, time.Until(deadline).Milliseconds())))
+		if !errors.Is(err, unix.EINTR) || n > 0 {
+			return
+		}
+	}
 }
 
 func (c *child) closePidfd() {

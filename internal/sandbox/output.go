@@ -2,8 +2,12 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"os"
 	"sync"
+	"time"
 )
 
 // meter counts output and cuts it at the limit of the box.
@@ -72,15 +76,81 @@ func (h *headWriter) String() string {
 	return h.buf.String()
 }
 
-// outputs wraps the command's writers. One writer for both streams stays one,
-// so that exec serialises the calls.
-func (s *session) outputs() (stdout, stderr io.Writer) {
-	if s.cmd.Stdout != nil && sameWriter(s.cmd.Stdout, s.cmd.Stderr) {
-		w := &meteredWriter{meter: s.meter, early: s.early, w: s.cmd.Stdout}
-		return w, w
+// stream carries one of the payload's pipes to its receiver.
+type stream struct {
+	r    *os.File
+	done chan struct{}
+}
+
+// stream makes a pipe whose other end the payload gets, and starts carrying
+// what comes. A receiver that fails is not told any more; the payload goes on.
+func (s *session) stream(w io.Writer) (theirs *os.File, err error) {
+	r, theirs, err := s.pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
 	}
-	return &meteredWriter{meter: s.meter, w: s.cmd.Stdout},
-		&meteredWriter{meter: s.meter, early: s.early, w: s.cmd.Stderr}
+	st := &stream{r: r, done: make(chan struct{})}
+	s.streams = append(s.streams, st)
+	go st.carry(w)
+	return theirs, nil
+}
+
+func (st *stream) carry(w io.Writer) {
+	defer close(st.done)
+	buf := make([]byte, 32<<10)
+	draining := false
+	for {
+		n, err := st.r.Read(buf)
+		if n > 0 && w != nil {
+			if _, err := w.Write(buf[:n]); err != nil {
+				w = nil
+			}
+		}
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && !draining:
+			draining = true // the payload has ended; what is in the pipe is all there is
+		case err != nil:
+			return
+		}
+		if draining {
+			// Anew for every read: time that the receiver takes does not count.
+			if st.r.SetReadDeadline(time.Now().Add(drainTime)) != nil {
+				return
+			}
+		}
+	}
+}
+
+// drain waits until everything the payload wrote has been received. A pipe that
+// somebody else still holds open is given up after drainTime without a byte.
+func (s *session) drain() error {
+	for _, st := range s.streams {
+		_ = st.r.SetReadDeadline(time.Now())
+	}
+	limit := time.NewTimer(receiverTime)
+	defer limit.Stop()
+	for _, st := range s.streams {
+		select {
+		case <-st.done:
+		case <-limit.C:
+			return fmt.Errorf("the receiver of the output has not taken it for %s", receiverTime)
+		}
+	}
+	return nil
+}
+
+// outputs makes the pipes of standard output and standard error. One writer for
+// both means one pipe, so that the order is the payload's.
+func (s *session) outputs() (stdout, stderr *os.File, err error) {
+	if s.cmd.Stdout != nil && sameWriter(s.cmd.Stdout, s.cmd.Stderr) {
+		both, err := s.stream(&meteredWriter{meter: s.meter, early: s.early, w: s.cmd.Stdout})
+		return both, both, err
+	}
+	if stdout, err = s.stream(&meteredWriter{meter: s.meter, w: s.cmd.Stdout}); err != nil {
+		return nil, nil, err
+	}
+	stderr, err = s.stream(&meteredWriter{meter: s.meter, early: s.early, w: s.cmd.Stderr})
+	return stdout, stderr, err
 }
 
 // sameWriter compares interfaces whose values may not be comparable.

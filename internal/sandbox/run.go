@@ -24,6 +24,8 @@ const (
 	defaultGrace = 5 * time.Second
 	// drainTime bounds how long a leaked pipe may hold up the end.
 	drainTime = 2 * time.Second
+	// receiverTime bounds how long the caller's writers may hold up the end.
+	receiverTime = time.Minute
 	// startTime bounds how long a box may take before the payload runs.
 	startTime   = time.Minute
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -91,8 +93,7 @@ type session struct {
 	files   []*os.File // ours, closed at the end
 	status  *json.Decoder
 	statusR *os.File
-	reportR *os.File
-	report  chan error
+	streams []*stream
 	early   *headWriter // first bytes of stderr: bubblewrap's own complaint
 	meter   *meter
 	started time.Time
@@ -113,9 +114,13 @@ func (s *session) start() error {
 	s.group = newCgroup(b.host.cgroups, cgroupPrefix+rand.Text()[:16], b.spec.Limits)
 	s.child.group = s.group
 
-	reportR, reportW, err := s.pipe()
+	stdout, stderr, err := s.outputs()
 	if err != nil {
-		return fmt.Errorf("make pipe: %w", err)
+		return err
+	}
+	reportW, err := s.stream(s.cmd.Report)
+	if err != nil {
+		return err
 	}
 	specR, specW, err := s.pipe()
 	if err != nil {
@@ -125,7 +130,7 @@ func (s *session) start() error {
 	if err != nil {
 		return fmt.Errorf("make pipe: %w", err)
 	}
-	s.reportR, s.statusR = reportR, statusR
+	s.statusR = statusR
 	s.status = json.NewDecoder(io.LimitReader(statusR, 64<<10))
 	extra := []*os.File{reportW, specR, statusW}
 
@@ -144,7 +149,7 @@ func (s *session) start() error {
 	s.exec.Env = []string{"GOMAXPROCS=1"}
 	s.exec.ExtraFiles = extra
 	s.exec.Stdin = s.cmd.Stdin
-	s.exec.Stdout, s.exec.Stderr = s.outputs()
+	s.exec.Stdout, s.exec.Stderr = stdout, stderr
 	s.exec.WaitDelay = drainTime
 
 	s.started = time.Now()
@@ -155,18 +160,9 @@ func (s *session) start() error {
 	s.child.proc = s.exec.Process
 	s.child.mu.Unlock()
 	// Only the children's ends are theirs now; ours must not keep them open.
-	for _, f := range extra {
+	for _, f := range append(extra, stdout, stderr) {
 		f.Close()
 	}
-	s.report = make(chan error, 1)
-	go func() {
-		var w io.Writer = io.Discard
-		if s.cmd.Report != nil {
-			w = s.cmd.Report
-		}
-		_, err := io.Copy(w, reportR)
-		s.report <- err
-	}()
 	if err := s.adopt(jsonR); err != nil {
 		return s.abort(err)
 	}
@@ -230,6 +226,10 @@ func (s *session) abort(cause error) error {
 	s.child.kill()
 	_ = s.exec.Wait()
 	s.child.reaped()
+	s.child.gone()
+	if err := s.drain(); err != nil {
+		return errors.Join(cause, err)
+	}
 	return s.complaint(cause)
 }
 
@@ -251,6 +251,7 @@ func (s *session) wait(ctx context.Context) (Result, error) {
 	s.child.reaped()
 	close(exited)
 	how := <-stopped
+	s.child.gone()
 	s.child.closePidfd()
 
 	res := Result{
@@ -258,12 +259,13 @@ func (s *session) wait(ctx context.Context) (Result, error) {
 		Duration:  time.Since(s.started),
 		OOMKilled: s.group.oomKilled(),
 	}
-	res.OutputBytes, res.OutputDropped = s.meter.totals()
-	reportErr := s.drainReport()
-
 	if s.box.Tier() == TierProcess && s.child.wasKilled() {
+		// Before the streams are drained, for it may hold them.
 		res.Leftovers = s.box.hunt(s.exec.Process.Pid)
 	}
+	drainErr := s.drain()
+	res.OutputBytes, res.OutputDropped = s.meter.totals()
+
 	end, statusErr := s.end()
 	switch {
 	case statusErr == nil:
@@ -282,10 +284,7 @@ func (s *session) wait(ctx context.Context) (Result, error) {
 		}
 		return res, s.complaint(fmt.Errorf("init ended without a result (%w, %v)", statusErr, waitErr))
 	}
-	if reportErr != nil {
-		return res, fmt.Errorf("read the report descriptor: %w", reportErr)
-	}
-	return res, nil
+	return res, drainErr
 }
 
 // end reads what init says about the payload's end.
@@ -327,16 +326,6 @@ func (s *session) guard(ctx context.Context, exited <-chan struct{}) (how stop) 
 		s.child.kill()
 	}
 	return how
-}
-
-// drainReport waits for the last report bytes, but not for a leaked pipe.
-func (s *session) drainReport() error {
-	_ = s.reportR.SetReadDeadline(time.Now().Add(drainTime))
-	err := <-s.report
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil
-	}
-	return err
 }
 
 func (s *session) close() error {

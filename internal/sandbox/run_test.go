@@ -3,9 +3,11 @@ package sandbox_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,6 +114,24 @@ func TestRunStreams(t *testing.T) {
 				t.Errorf("output %q, report %d bytes", out, report.Len())
 			}
 		})
+		t.Run("a slow receiver loses nothing", func(t *testing.T) {
+			t.Parallel()
+			box := newBox(t, tier, sandbox.Spec{})
+			slow := &slowWriter{}
+			// All of it fits into the pipe, so the payload ends long before.
+			res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"/bin/sh", "-c", "head -c 60000 /dev/zero; head -c 60000 /dev/zero >&3"}, Stdout: slow, Report: slow})
+			if err != nil || !res.OK() || slow.total() != 120000 {
+				t.Errorf("received %d, result %+v, error %v", slow.total(), res, err)
+			}
+		})
+		t.Run("a broken receiver does not end the payload", func(t *testing.T) {
+			t.Parallel()
+			box := newBox(t, tier, sandbox.Spec{})
+			res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"/bin/sh", "-c", "head -c 200000 /dev/zero; head -c 200000 /dev/zero >&3; exit 6"}, Stdout: brokenWriter{}, Report: brokenWriter{}})
+			if err != nil || res.ExitCode != 6 {
+				t.Errorf("result %+v, error %v", res, err)
+			}
+		})
 		t.Run("large arguments", func(t *testing.T) {
 			t.Parallel()
 			big := strings.Repeat("y", 120_000)
@@ -135,6 +155,32 @@ func TestWorkspaceStaysAndTmpDoesNot(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// slowWriter takes longer for its first bytes than a leaked pipe is waited for.
+type slowWriter struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.n == 0 {
+		<-time.After(2500 * time.Millisecond)
+	}
+	w.n += len(p)
+	return len(p), nil
+}
+
+func (w *slowWriter) total() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.n
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("receiver is gone") }
 
 // gate is a writer that says when the payload is under way.
 type gate struct {
