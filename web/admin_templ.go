@@ -616,7 +616,7 @@ func WorkersPage(d WorkersPageData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<div class=\"tablewrap\" tabindex=\"0\" role=\"region\" aria-label=\"Workers\"><table class=\"table\"><thead><tr><th scope=\"col\">Worker</th><th scope=\"col\">State</th><th scope=\"col\">Heartbeat</th><th scope=\"col\">Isolation</th><th scope=\"col\">Roles</th><th scope=\"col\">Busy</th><th scope=\"col\">Run</th><th scope=\"col\">Version</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<div class=\"tablewrap\" tabindex=\"0\" role=\"region\" aria-label=\"Table of workers\"><table class=\"table\"><thead><tr><th scope=\"col\">Worker</th><th scope=\"col\">State</th><th scope=\"col\">Heartbeat</th><th scope=\"col\">Isolation</th><th scope=\"col\">Roles</th><th scope=\"col\">Busy</th><th scope=\"col\">Run</th><th scope=\"col\">Version</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -935,7 +935,7 @@ func TokensPage(d TokensPageData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 81, "<div class=\"tablewrap\" tabindex=\"0\" role=\"region\" aria-label=\"API tokens\"><table class=\"table\"><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">May</th><th scope=\"col\">Created</th><th scope=\"col\">Last used</th><th scope=\"col\">Expires</th><th scope=\"col\"><span class=\"visually-hidden\">Actions</span></th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 81, "<div class=\"tablewrap\" tabindex=\"0\" role=\"region\" aria-label=\"Table of API tokens\"><table class=\"table\"><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">May</th><th scope=\"col\">Created</th><th scope=\"col\">Last used</th><th scope=\"col\">Expires</th><th scope=\"col\"><span class=\"visually-hidden\">Actions</span></th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -13,7 +13,7 @@ func gateStream(d GatePageData) string {
 	if !d.Live {
 		return ""
 	}
-	return GateStreamURL(d.Panel.GateID) + "?revision=" + strconv.Itoa(d.Panel.Revision)
+	return GateStreamURL(d.Panel.GateID, d.Panel.Revision) + "?revision=" + strconv.Itoa(d.Panel.Revision)
 }
 
 func gateHeading(d GatePanelData) string {

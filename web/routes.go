@@ -28,7 +28,7 @@ import (
 //	GET  /runs/{id}/patch         the newest stored patch, as a download; ?revision=N
 //	GET  /artifacts/{id}          an artifact, always as a download
 //	GET  /gates/{id}              GatePage
-//	GET  /gates/{id}/stream       server-sent events (GateLive fragment)
+//	GET  /gates/{id}/stream       server-sent events ?revision=N (GateLive fragment)
 //	POST /gates/{id}/decisions    gate_id, revision, digest, idempotency_key, verdict=approve|request_changes|reject, text,
 //	                              resolution=retry|adopt and adopt_url (reconcile gates only)
 //	POST /gates/{id}/reopen       idempotency_key    "Ask again"
@@ -111,8 +111,10 @@ func ArtifactURL(id string) string { return sub("/artifacts", id) }
 // GateURL is the page of a gate.
 func GateURL(id string) string { return sub("/gates", id) }
 
-// GateStreamURL is the event stream of a gate page.
-func GateStreamURL(id string) string { return sub("/gates", id, "stream") }
+// GateStreamURL is the event stream of a gate page that shows a revision.
+func GateStreamURL(id string, revision int) string {
+	return sub("/gates", id, "stream") + "?revision=" + strconv.Itoa(revision)
+}
 
 // GateDecisionsURL takes the POST of a decision.
 func GateDecisionsURL(id string) string { return sub("/gates", id, "decisions") }

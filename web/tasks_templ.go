@@ -221,7 +221,7 @@ func TasksPage(d TasksPageData) templ.Component {
 					}
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<div class=\"tablewrap\" tabindex=\"0\" role=\"region\" aria-label=\"Tasks\"><table class=\"table\"><thead><tr><th scope=\"col\">Task</th><th scope=\"col\">State</th><th scope=\"col\">Repository</th><th scope=\"col\">Last run</th><th scope=\"col\">Requester</th><th scope=\"col\">Created</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<div class=\"tablewrap\" tabindex=\"0\" role=\"region\" aria-label=\"Table of tasks\"><table class=\"table\"><thead><tr><th scope=\"col\">Task</th><th scope=\"col\">State</th><th scope=\"col\">Repository</th><th scope=\"col\">Last run</th><th scope=\"col\">Requester</th><th scope=\"col\">Created</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1772,7 +1772,7 @@ func runTable(rows []RunRow, now time.Time, withTitle bool) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 130, "<div class=\"tablewrap\" tabindex=\"0\" role=\"region\" aria-label=\"Runs\"><table class=\"table\"><thead><tr><th scope=\"col\">Run</th><th scope=\"col\">State</th>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 130, "<div class=\"tablewrap\" tabindex=\"0\" role=\"region\" aria-label=\"Table of runs\"><table class=\"table\"><thead><tr><th scope=\"col\">Run</th><th scope=\"col\">State</th>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
