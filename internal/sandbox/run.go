@@ -28,7 +28,7 @@ const (
 	receiverTime = time.Minute
 	// startTime bounds how long a box may take before the payload runs.
 	startTime   = time.Minute
-	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 )
 
 func (b *box) Run(ctx context.Context, cmd Command) (Result, error) {
