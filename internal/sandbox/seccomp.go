@@ -48,8 +48,6 @@ func seccompProgram() ([]byte, error) {
 			seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: unix.AF_INET6},
 		)
 	}
-	// The kernel looks at the low 32 bits only; so must the filter. BitsSet on
-	// the high half cannot be ruled out otherwise, hence the raw check below.
 	policy := seccomp.Policy{
 		DefaultAction: seccomp.ActionAllow,
 		Syscalls: []seccomp.SyscallGroup{
