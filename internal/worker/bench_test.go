@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +34,13 @@ type bench struct {
 }
 
 const repoID = "repo_1"
+
+var benches atomic.Uint32
+
+// uidRange gives each worker of the tests users of its own, above those that real workers derive.
+func uidRange() uint32 {
+	return 1_000_000_000 + (uint32(os.Getpid())%400*32+benches.Add(1)%32)*65_536
+}
 
 func newBench(t *testing.T, script string) *bench {
 	t.Helper()
@@ -73,12 +80,10 @@ func newBench(t *testing.T, script string) *bench {
 		t.Fatal(err)
 	}
 	b.server.clone[repoID] = "acme/api.git"
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(t.Name()))
 	b.cfg = worker.Config{
 		ServerURL: b.server.url, Credential: "sbw_test", Name: "bench", Version: "test", Dir: filepath.Join(dir, "worker"), Phases: []wire.Phase{wire.Execute, wire.Verify, wire.Publish},
 		Tier: sandbox.TierProcess, MaxRuns: 1, LocalForge: b.root, SkipProbe: true, DrainGrace: 20 * time.Second,
-		File: worker.File{UIDBase: 300_000 + h.Sum32()%20_000*16, Agents: map[string]worker.Profile{"script": {Adapter: "command", Version: "1", Argv: []string{"/bin/sh", "-c", script}, Grace: worker.Span(300 * time.Millisecond)}}},
+		File: worker.File{UIDBase: uidRange(), Agents: map[string]worker.Profile{"script": {Adapter: "command", Version: "1", Argv: []string{"/bin/sh", "-c", script}, Grace: worker.Span(300 * time.Millisecond)}}},
 	}
 	return b
 }

@@ -276,6 +276,9 @@ func (s *session) handIn(p *place, profile Profile, out agent.Outcome) error {
 
 func (s *session) handInReport(out agent.Outcome, patch git.Patch) error {
 	if !patch.Empty() {
+		if _, err := s.l.upload(s.l.work, wire.ArtifactKindEvidence, "unexpected.patch", patch.Bytes, uploadOptions{}); err != nil {
+			return err
+		}
 		return fail(codeUnexpectedDiff, "The task asked for a report only, but files were changed.")
 	}
 	name, content := "report.json", []byte(out.Report)

@@ -28,6 +28,11 @@ var (
 // errHandover says that the server ended the lease as intended: nothing is left to report.
 var errHandover = errors.New("handed over")
 
+// releaseError hands the work back untouched: another lease will find what this one could not.
+type releaseError struct{ reason string }
+
+func (e *releaseError) Error() string { return "handed back: " + e.reason }
+
 // lease is a right to work on a run that lasts only as long as the server keeps saying so. Two contexts hang on it:
 // ctx ends when the lease is lost; work, below it, also ends when a signal asks for it, so that what is left can still
 // be reported while ctx lives.
@@ -173,7 +178,13 @@ func (l *lease) step(c wire.RunCommand) error {
 	if err != nil {
 		return err
 	}
-	if !ack.Continue {
+	return l.after(ack)
+}
+
+// after says whether work goes on after an answer. A cancel is not a hand-over: that the work stopped is still to be
+// said.
+func (l *lease) after(ack wire.CommandAck) error {
+	if !ack.Continue && !ack.CancelRequested {
 		return errHandover
 	}
 	return l.check()

@@ -84,8 +84,9 @@ func (s *session) pushOnce(remote git.Remote, plan *wire.PublishPlan, commit str
 		return err
 	}
 	identity := "push_branch:" + s.as.Repository.Id + ":" + plan.Branch + ":" + commit
+	params := map[string]string{"branch": plan.Branch, "sha": commit, "base": s.as.Patch.BaseCommit, "patch": s.as.Patch.Digest}
 	if at == commit {
-		return s.observeEarlier(identity, map[string]string{"sha": commit, "found": "already there"})
+		return s.observeEarlier(wire.OpPushBranch, identity, params, map[string]string{"sha": commit, "found": "already there"})
 	}
 	if at != "" {
 		return s.touched(at)
@@ -93,7 +94,6 @@ func (s *session) pushOnce(remote git.Remote, plan *wire.PublishPlan, commit str
 	if err := s.baseMoved(remote, plan); err != nil {
 		return err
 	}
-	params := map[string]string{"branch": plan.Branch, "sha": commit, "base": s.as.Patch.BaseCommit, "patch": s.as.Patch.Digest}
 	return s.operate(wire.OpPushBranch, identity, params, "Push the branch", func() (map[string]string, error) {
 		err := s.repo.Push(s.l.work, remote, commit, plan.Branch, "")
 		return map[string]string{"sha": commit}, err
@@ -171,6 +171,7 @@ func (s *session) pullOnce(plan *wire.PublishPlan, commit string) (forge.Pull, e
 	repo := forge.Repository{ID: s.as.Repository.Id, Name: s.as.Repository.Name}
 	draft := forge.Draft{Head: plan.Branch, HeadSHA: commit, Base: plan.BaseBranch, Title: clip(plan.Title, 300), Body: plan.Body}
 	identity := "open_pull_request:" + s.as.Repository.Id + ":" + plan.Branch + ":" + plan.BaseBranch
+	params := map[string]string{"head": draft.Head, "base": draft.Base, "sha": commit, "title": draft.Title}
 	var pull forge.Pull
 	look := func() (map[string]string, bool, error) {
 		found, ok, err := forge.Existing(s.l.work, f, repo, draft)
@@ -185,9 +186,9 @@ func (s *session) pullOnce(plan *wire.PublishPlan, commit string) (forge.Pull, e
 	case err != nil:
 		return pull, err
 	case ok:
-		err = s.observeEarlier(identity, result)
+		err = s.observeEarlier(wire.OpOpenPullRequest, identity, params, result)
 	default:
-		err = s.operate(wire.OpOpenPullRequest, identity, map[string]string{"head": draft.Head, "base": draft.Base, "sha": commit, "title": draft.Title}, "Open the pull request", func() (map[string]string, error) {
+		err = s.operate(wire.OpOpenPullRequest, identity, params, "Open the pull request", func() (map[string]string, error) {
 			made, err := f.Create(s.l.work, repo, draft)
 			if err != nil {
 				return nil, forgeFailure(err)
@@ -273,18 +274,21 @@ func (s *session) observe(identity string, outcome wire.OperationObservedOutcome
 	if err != nil {
 		return err
 	}
-	if !ack.Continue {
-		return errHandover
-	}
-	return s.l.check()
+	return s.l.after(ack)
 }
 
-// observeEarlier closes an operation of an earlier lease whose effect is found to be there.
-func (s *session) observeEarlier(identity string, result map[string]string) error {
+// observeEarlier closes an operation of an earlier lease whose effect is found to be there. The intent is taken over
+// by this lease first, because an observation belongs to whoever holds the operation.
+func (s *session) observeEarlier(kind wire.OperationKind, identity string, params, result map[string]string) error {
 	for _, op := range s.as.Operations {
-		if op.Identity == identity && (op.State == "intended" || op.State == "dispatched" || op.State == "ambiguous") {
-			return s.observe(identity, wire.OutcomeSucceeded, result)
+		if op.Identity != identity || (op.State != "intended" && op.State != "dispatched" && op.State != "ambiguous") {
+			continue
 		}
+		intended := wire.RunCommand{Command: wire.CmdOperationIntended, OperationIntended: &wire.OperationIntended{Kind: kind, Identity: identity, Parameters: params}}
+		if err := s.l.step(intended); err != nil {
+			return err
+		}
+		return s.observe(identity, wire.OutcomeSucceeded, result)
 	}
 	return nil
 }

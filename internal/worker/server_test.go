@@ -37,20 +37,21 @@ type contractServer struct {
 	forge *forge.Local
 	clone map[string]string // repository id → clone address
 
-	mu        sync.Mutex
-	queue     []wire.Assignment
-	claims    map[string]wire.ClaimAck
-	commands  []wire.RunCommand
-	answers   map[string]answer
-	artifacts map[string][]byte
-	kinds     []wire.Artifact
-	steps     []wire.StepReport
-	logs      map[string][]byte
-	sequences map[string]int64
-	usage     []wire.UsageReport
-	pulls     []wire.LocalPull
-	beats     []wire.Heartbeat
-	goodbyes  int
+	mu         sync.Mutex
+	queue      []wire.Assignment
+	claims     map[string]wire.ClaimAck
+	commands   []wire.RunCommand
+	answers    map[string]answer
+	artifacts  map[string][]byte
+	kinds      []wire.Artifact
+	steps      []wire.StepReport
+	logs       map[string][]byte
+	sequences  map[string]int64
+	operations map[string]string
+	usage      []wire.UsageReport
+	pulls      []wire.LocalPull
+	beats      []wire.Heartbeat
+	goodbyes   int
 
 	ttl     time.Duration
 	gate    bool                                      // the plan is shown to a person
@@ -75,7 +76,7 @@ func newContractServer(t *testing.T) *contractServer {
 	}
 	s := &contractServer{
 		t: t, doc: doc, claims: map[string]wire.ClaimAck{}, answers: map[string]answer{}, artifacts: map[string][]byte{}, logs: map[string][]byte{},
-		sequences: map[string]int64{}, lose: map[string]int{}, ttl: 3 * time.Second, clone: map[string]string{}, arrived: make(chan struct{}, 1),
+		sequences: map[string]int64{}, operations: map[string]string{}, lose: map[string]int{}, ttl: 3 * time.Second, clone: map[string]string{}, arrived: make(chan struct{}, 1),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/workers/register", s.register)
@@ -284,6 +285,20 @@ func (s *contractServer) command(w http.ResponseWriter, r *http.Request) {
 		s.t.Error(err)
 	}
 	s.mu.Lock()
+	switch c.Command {
+	case wire.CmdOperationIntended:
+		s.operations[c.OperationIntended.Identity] = c.LeaseId
+	case wire.CmdOperationDispatched, wire.CmdOperationObserved:
+		identity := ""
+		if c.OperationDispatched != nil {
+			identity = c.OperationDispatched.Identity
+		} else {
+			identity = c.OperationObserved.Identity
+		}
+		if s.operations[identity] != c.LeaseId {
+			s.t.Errorf("%s of %q, which lease %q holds", c.Command, identity, s.operations[identity])
+		}
+	}
 	s.commands = append(s.commands, c)
 	s.answers[key] = answer{digest, body}
 	s.mu.Unlock()

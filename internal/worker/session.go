@@ -207,7 +207,18 @@ func (s *session) end(err error) {
 	case errors.Is(cause, errTimeout):
 		s.failed(&failure{code: codeAttemptTimeout, sentence: "The attempt used up its time.", err: err})
 	default:
+		if r, ok := errors.AsType[*releaseError](err); ok {
+			s.release(r.reason)
+			return
+		}
 		s.failed(asFailure(err))
+	}
+}
+
+func (s *session) release(reason string) {
+	s.l.facts.drain()
+	if _, err := s.l.command(wire.RunCommand{Command: wire.CmdRelease, Release: &wire.Release{Reason: reason}}); err != nil {
+		s.w.log.Warn("release not reported", "lease_id", s.as.LeaseId, "error", err)
 	}
 }
 

@@ -56,6 +56,9 @@ func (s *session) verify() error {
 	if s.as.State == wire.RunStatePATCHREADY {
 		started := &wire.VerificationStarted{CommandSetDigest: s.as.CommandSetDigest, Isolation: wire.IsolationTier(p.box.Tier())}
 		if err := s.l.step(wire.RunCommand{Command: wire.CmdVerificationStarted, VerificationStarted: started}); err != nil {
+			if p, ok := errors.AsType[*problemError](err); ok && p.problem.Code == "command_set_changed" {
+				return &releaseError{reason: "The repository's checks changed since the work was given out."}
+			}
 			return err
 		}
 	}

@@ -40,6 +40,7 @@ type Worker struct {
 	mu       sync.Mutex
 	leases   map[string]*lease
 	draining bool
+	paused   bool          // the server asks for no new work
 	wake     chan struct{} // a heartbeat is wanted now
 }
 
@@ -109,14 +110,15 @@ func (w *Worker) folders() error {
 	return nil
 }
 
-// uidBase keeps the payload users of two workers of one machine apart.
+// uidBase keeps the payload users of two workers of one machine apart: a range of 65536 users each, as the sandbox
+// asks for. Two folders with the same range are possible and unlikely; uid_base in the file settles it.
 func (w *Worker) uidBase() uint32 {
 	if w.cfg.File.UIDBase != 0 {
 		return w.cfg.File.UIDBase
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(w.cfg.Dir))
-	return 200_000 + h.Sum32()%5_000*100_000
+	return 200_000 + h.Sum32()%12_000*65_536
 }
 
 // sweep removes what a predecessor left when it was killed. Its sandboxes died with it.
@@ -226,6 +228,15 @@ func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) 
 // claims asks for as much work as there is room for, until ctx ends.
 func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) {
 	for ctx.Err() == nil {
+		w.mu.Lock()
+		paused := w.paused
+		w.mu.Unlock()
+		if paused {
+			if !pause(ctx, w.beat) {
+				return
+			}
+			continue
+		}
 		free := w.free(ctx)
 		if len(free) == 0 {
 			return
@@ -376,6 +387,9 @@ func (w *Worker) beatFor(ctx context.Context, b wire.Heartbeat, held map[string]
 	if err != nil {
 		return err
 	}
+	w.mu.Lock()
+	w.paused = ack.Drain
+	w.mu.Unlock()
 	for _, s := range ack.Leases {
 		if l, ok := held[s.LeaseId]; ok {
 			l.signal(s, sent, w.ttl)
