@@ -133,7 +133,7 @@ func textLabel(kind string) string {
 
 func textHint(kind string) string {
 	if sendsBack(kind) {
-		return "Needed to request changes (the agent gets exactly this text) and to reject. With an approval it is kept as a note."
+		return "Needed to request changes (the agent gets exactly this) and to reject."
 	}
 	return "Needed to reject. With an approval it is kept as a note."
 }
@@ -265,13 +265,28 @@ func decisionStatus(v DecisionView) ui.Status {
 func decisionSuffix(v DecisionView) string {
 	s := ""
 	if v.Revision > 0 {
-		s += fmt.Sprintf(", revision %d", v.Revision)
+		s += fmt.Sprintf(" · revision %d", v.Revision)
 	}
 	if v.Channel != "" {
-		s += ", in the " + v.Channel
+		s += " · in the " + v.Channel
 	}
 	if v.Extra {
-		s += ", not needed any more"
+		s += " · not needed any more"
 	}
 	return s
+}
+
+// noEvidence says why there is none, so that an empty section never looks like a failure to load.
+func noEvidence(e Evidence, kind string) string {
+	if e.NoneYet != "" || len(e.Commands) > 0 || e.Verdict != "" || len(e.Guards) > 0 || len(e.JudgeReasons) > 0 {
+		return e.NoneYet
+	}
+	switch kind {
+	case "plan":
+		return "A plan changes nothing yet, so there is nothing to verify. The patch that follows is verified on its own."
+	case "budget", "reconcile":
+		return "This gate is not about the content of the change. What is known about the work is on the run's page."
+	default:
+		return "No verification result is stored for this revision. Do not take that for a pass."
+	}
 }
