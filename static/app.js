@@ -14,15 +14,16 @@
 	};
 
 	// --- live chip: derived from the last byte, never from the state of a socket ---
-	const live = { last: 0, attempt: 0, paused: false, dead: "", resume: [] };
-	const staleAfter = 35000; // the server says something at least every 15 s
+	const live = { last: 0, attempt: 0, paused: false, done: false, dead: "", resume: [] };
+	const staleAfter = 35000; // the server sends an event named ping every 15 s; a comment would not reach us
 	const clock = (ms) => new Date(ms).toISOString().slice(11, 16) + " UTC";
 
 	const paint = () => {
 		const chip = byId("live");
 		if (!chip) return;
 		let state = "live", text = "Live", reload = false;
-		if (live.dead) [state, text, reload] = ["stale", live.dead, true];
+		if (live.done) [state, text] = ["done", "Finished"];
+		else if (live.dead) [state, text, reload] = ["stale", live.dead, true];
 		else if (live.paused) [state, text] = ["paused", "Paused by you"];
 		else if (!live.last) [state, text] = ["start", live.attempt ? `Reconnecting (${live.attempt})` : "Connecting"];
 		else if (Date.now() - live.last > staleAfter) [state, text, reload] = ["stale", `Stale since ${clock(live.last)}`, true];
@@ -42,7 +43,7 @@
 	const heard = () => { live.last = Date.now(); live.attempt = 0; paint(); };
 
 	document.addEventListener("htmx:sse:before:connection", (e) => {
-		if (live.dead) e.preventDefault();
+		if (live.dead || live.done) e.preventDefault();
 		else if (live.last) { live.attempt++; paint(); }
 	});
 	document.addEventListener("htmx:sse:after:connection", heard);
@@ -58,7 +59,7 @@
 	});
 	document.addEventListener("reauth", () => { live.dead = "Your session ended"; paint(); say(live.dead); });
 	document.addEventListener("gone", () => { live.dead = "You may not see this any more"; paint(); say(live.dead); });
-	document.addEventListener("ended", () => { live.dead = "Finished"; paint(); });
+	document.addEventListener("ended", () => { live.done = true; paint(); });
 
 	const pause = byId("pause");
 	if (pause) {
