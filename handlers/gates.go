@@ -1,0 +1,433 @@
+package handlers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"signalbox/db"
+	"signalbox/internal/fault"
+	"signalbox/internal/patch"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+	"signalbox/internal/typeid"
+	"signalbox/web"
+)
+
+// gate is everything that a gate's page and panel are made of.
+type gate struct {
+	info      db.GateInfo
+	run       db.RunInfo
+	task      db.TaskInfo
+	decisions []db.DecisionInfo
+	standing  db.Standing
+}
+
+func (s *server) gate(r *http.Request, id uuid.UUID) (gate, error) {
+	ctx, p := r.Context(), who(r)
+	var g gate
+	var err error
+	if g.info, err = s.store.Gate(ctx, p.tenant, id); err != nil {
+		return g, err
+	}
+	if g.run, err = s.store.RunInfo(ctx, p.tenant, g.info.Run); err != nil {
+		return g, err
+	}
+	if g.task, err = s.store.Task(ctx, p.tenant, g.info.Task); err != nil {
+		return g, err
+	}
+	if g.decisions, err = s.store.Decisions(ctx, p.tenant, id); err != nil {
+		return g, err
+	}
+	g.standing, err = s.store.Standing(ctx, p.tenant, id, p.person())
+	return g, err
+}
+
+// person is who decides, as the store wants to know it.
+func (p *principal) person() db.Decider {
+	channel := "api"
+	if p.browser {
+		channel = "page"
+	}
+	return db.Decider{User: p.user, Name: p.name, Roles: p.roles, Live: p.kind == person, AuthTime: p.authTime, Channel: channel}
+}
+
+// open reports whether the gate takes decisions.
+func (g gate) open() bool { return g.info.State == run.GateOpen || g.info.State == run.GateExpired }
+
+// getGate shows what is asked, with the evidence.
+func (s *server) getGate(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Gate)
+	if err != nil {
+		return err
+	}
+	return s.gatePage(w, r, http.StatusOK, id, nil, nil)
+}
+
+// gatePage renders the page, after a refused post with the person's text and the outcome.
+func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id uuid.UUID, outcome *web.Outcome, kept url.Values) error {
+	g, err := s.gate(r, id)
+	if err != nil {
+		return err
+	}
+	panel := s.gatePanel(r, g)
+	panel.Outcome = outcome
+	if kept != nil {
+		panel.Text, panel.AdoptURL = kept.Get("text"), kept.Get("adopt_url")
+	}
+	if r.Header.Get("HX-Request") != "" && r.Method == http.MethodPost {
+		return s.render(w, r, code, web.GatePanel(panel))
+	}
+	data := web.GatePageData{Shell: s.shell(r), Panel: panel, Live: g.open(), History: decisionViews(g)}
+	if data.Evidence, err = s.evidenceView(r, g.run, g.standing); err != nil {
+		return err
+	}
+	if err := s.gateContent(r, g, &data); err != nil {
+		return err
+	}
+	return s.render(w, r, code, web.GatePage(data))
+}
+
+// gateContent reads what is decided: plan, patch or report.
+func (s *server) gateContent(r *http.Request, g gate, data *web.GatePageData) error {
+	artifacts, err := s.store.Artifacts(r.Context(), g.run.Tenant, g.run.ID)
+	if err != nil {
+		return err
+	}
+	for _, a := range artifacts {
+		shown := typeid.Format(typeid.Artifact, a.ID) == g.info.Artifact
+		switch {
+		case a.Late:
+		case a.Kind == "plan" && (shown || a.SHA256 == g.run.Plan && g.info.Kind == run.GatePatch):
+			if data.Plan, err = s.planView(r, g, a); err != nil {
+				return err
+			}
+		case a.Kind == "patch" && g.info.Kind != run.GatePlan && (shown || g.info.Patch != nil && a.SHA256 == g.info.Patch.Digest):
+			if data.Diff, err = s.diffView(r, g.run, a); err != nil {
+				return err
+			}
+		case a.Kind == "report" && (shown || a.SHA256 == g.run.Report):
+			raw, err := s.artifacts.Read(r.Context(), g.run.Tenant, a.SHA256, maxReport)
+			if err != nil {
+				return err
+			}
+			data.Report = strings.ToValidUTF8(string(raw), "\uFFFD")
+		}
+	}
+	return nil
+}
+
+func (s *server) planView(r *http.Request, g gate, a db.ArtifactInfo) (*web.PlanView, error) {
+	raw, err := s.artifacts.Read(r.Context(), g.run.Tenant, a.SHA256, 4<<20)
+	if err != nil {
+		return nil, err
+	}
+	view := &web.PlanView{Revision: g.info.Revision, Digest: a.SHA256}
+	var p plan
+	if err := json.Unmarshal(raw, &p); err != nil || len(p.Steps) == 0 {
+		view.Raw = strings.ToValidUTF8(string(raw), "\uFFFD")
+		return view, nil
+	}
+	view.Summary = p.Summary
+	for i, step := range p.Steps {
+		view.Steps = append(view.Steps, web.PlanStep{Title: fmt.Sprintf("Step %d", i+1), Text: step})
+	}
+	if last := len(view.Steps) - 1; last >= 0 {
+		view.Steps[last].Files, view.Steps[last].Commands = listOf(p.Files), listOf(p.Verifiers)
+	}
+	view.Assumptions = append(listOf(p.Risks), "Done when: "+p.StopCondition)
+	view.OutOfScope = listOf(p.ForbiddenChanges)
+	return view, nil
+}
+
+func listOf(list *[]string) []string {
+	if list == nil {
+		return nil
+	}
+	return *list
+}
+
+// diffView parses the stored patch for the page, marked with what policy and contract say about its paths.
+func (s *server) diffView(r *http.Request, info db.RunInfo, a db.ArtifactInfo) (*web.DiffView, error) {
+	raw, err := s.artifacts.Read(r.Context(), info.Tenant, a.SHA256, patch.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	p, err := patch.Parse(raw, patch.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	options := web.DiffOptions{RawURL: web.ArtifactURL(typeid.Format(typeid.Artifact, a.ID)), Marks: map[string][]string{}}
+	if info.Patch != nil && info.Patch.Digest == a.SHA256 {
+		options.Revision = info.Patch.Revision
+		_, hits, err := s.store.Screen(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID})
+		if err != nil {
+			return nil, err
+		}
+		mark := func(words []string, what string) {
+			for _, f := range p.Facts().Files {
+				for _, hit := range words {
+					if hit == f.Path() || strings.HasPrefix(hit, f.Path()+" ") || strings.HasPrefix(hit, f.Path()+":") {
+						options.Marks[f.Path()] = append(options.Marks[f.Path()], what)
+						break
+					}
+				}
+			}
+		}
+		mark(hits.OutOfScope, "outside the scope")
+		mark(hits.Forbidden, "forbidden")
+		mark(hits.Protected, "protected")
+	}
+	return web.NewDiffView(p.Render(web.InlineBounds()), options), nil
+}
+
+func decisionViews(g gate) []web.DecisionView {
+	var all []web.DecisionView
+	for i := len(g.decisions) - 1; i >= 0; i-- {
+		all = append(all, decisionView(g, g.decisions[i]))
+	}
+	return all
+}
+
+func decisionView(g gate, d db.DecisionInfo) web.DecisionView {
+	channel := "browser"
+	if d.Channel == "api" {
+		channel = "command line"
+	}
+	return web.DecisionView{
+		Who: d.UserName, Verdict: d.Verdict, Text: d.Text, At: d.At, Revision: d.Revision, Digest: d.Digest, Channel: channel,
+		Outdated: d.Revision < g.info.Revision, Carried: d.CarriedOver, Extra: d.Extra,
+	}
+}
+
+// gatePanel is the decision panel.
+func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
+	p, i := who(r), g.info
+	d := web.GatePanelData{
+		GateID: typeid.Format(typeid.Gate, i.ID), Kind: string(i.Kind), State: string(i.State), Revision: i.Revision, Digest: i.Digest, IdempotencyKey: db.NewSecret(),
+		PolicyVersion: g.standing.Version, RunID: typeid.Format(typeid.Run, i.Run), RunState: string(g.run.State), TaskID: typeid.Format(typeid.Task, i.Task),
+		Title: i.TaskTitle, Repository: i.RepositoryName, Base: g.task.BaseRef, BaseCommit: i.Base, Mode: string(g.run.Mode), Requester: i.Requester,
+		OpenedAt: i.OpenedAt, ExpiresAt: i.ExpiresAt, Now: time.Now().UTC(), Risk: string(g.standing.Risk), RiskReasons: g.standing.RiskReasons,
+		WhyStopped: strings.Join(i.Reasons, " "), WhoCan: fmt.Sprintf("people with the role %s", i.Role),
+		MayReopen:   i.State == run.GateExpired && p.kind == person && p.mayDecide(i.Role),
+		MayWithdraw: i.State == run.GateSatisfied && g.run.Dispatched != nil && g.run.Dispatched.ID == i.ID && p.mayDecide(i.Role),
+		Quorum:      []web.QuorumRow{{Requirement: fmt.Sprintf("Approvals by the role %s", i.Role), Have: g.standing.Tally.Approvals, Need: i.Quorum, Who: string(i.Role)}},
+	}
+	if d.Base == "" {
+		d.Base = g.run.DefaultBranch
+	}
+	if d.BaseCommit == "" {
+		d.BaseCommit = g.run.BaseCommit
+	}
+	if i.Kind == run.GatePatch && i.Patch != nil {
+		d.Files, d.Added, d.Removed = i.Patch.Files, i.Patch.Added, i.Patch.Removed
+	}
+	d.MayDecide = g.open() && (g.standing.MayApprove || g.standing.MayReject)
+	switch {
+	case !g.open():
+	case i.State == run.GateExpired:
+		d.MayDecide = false
+	case !g.standing.MayApprove:
+		// Whoever may not approve is told why; rejecting or sending back may still be theirs.
+		d.MayDecide, d.WhyNot = false, g.standing.Why
+	}
+	for _, v := range g.decisions {
+		if v.Revision == i.Revision {
+			d.Decisions = append(d.Decisions, decisionView(g, v))
+		}
+	}
+	for _, op := range i.Reasons {
+		if i.Kind == run.GateReconcile {
+			d.Ambiguous = append(d.Ambiguous, op)
+		}
+	}
+	if pr := g.run.PR; pr != nil {
+		d.Pull = &web.PullRef{Number: int(pr.Number), Href: pr.URL, Branch: pr.Branch, Commit: pr.SHA}
+	}
+	return d
+}
+
+// postDecision records a person's decision, bound to the digest of what they saw.
+func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Gate)
+	if err != nil {
+		return err
+	}
+	values, err := form(r)
+	if err != nil {
+		return err
+	}
+	v, err := s.verdict(r, id, values)
+	if err == nil {
+		var ack db.VerdictAck
+		if ack, err = s.store.Decide(r.Context(), v); err == nil {
+			replayed(w, ack.Replayed)
+			return s.decided(w, r, id, ack)
+		}
+	}
+	f, ok := fault.Find(err)
+	if !ok || f.Kind == fault.Internal || f.Kind == fault.NotFound || f.Kind == fault.Unauthenticated {
+		return err
+	}
+	s.note(r, err)
+	return s.gatePage(w, r, status(f.Kind), id, refusal(f, values), values)
+}
+
+// decided answers a recorded decision: the panel for htmx, a redirect for a plain form.
+func (s *server) decided(w http.ResponseWriter, r *http.Request, id uuid.UUID, ack db.VerdictAck) error {
+	if r.Header.Get("HX-Request") == "" {
+		return see(w, r, web.GateURL(typeid.Format(typeid.Gate, id))+"?done="+ack.Outcome)
+	}
+	return s.gatePage(w, r, http.StatusOK, id, recorded(ack), nil)
+}
+
+func recorded(ack db.VerdictAck) *web.Outcome {
+	o := &web.Outcome{Kind: web.OutcomeRecorded, Title: decidedTitle(ack.Outcome), Text: ack.Words}
+	if ack.Outcome == "extra" {
+		o.Kind = web.OutcomeExtra
+	}
+	o.Links = []web.Link{{Text: "Watch the run", Href: web.RunURL(typeid.Format(typeid.Run, ack.Run))}}
+	return o
+}
+
+// decidedTitle is the headline of a recorded decision.
+func decidedTitle(outcome string) string {
+	switch outcome {
+	case "satisfied":
+		return "Approved. The run goes on."
+	case "changes_requested":
+		return "Changes requested. The agent gets exactly your text."
+	case "rejected":
+		return "Rejected. The run has ended."
+	case "extra":
+		return "Already approved; yours is recorded too."
+	case "blocked":
+		return "Recorded. A reject stands and blocks."
+	case "recorded":
+		return "Recorded. Others are still needed."
+	}
+	return ""
+}
+
+// refusal says that nothing was decided, in the words of the rule that refused it.
+func refusal(f *fault.Error, v url.Values) *web.Outcome {
+	o := &web.Outcome{Text: f.Sentence}
+	gate := web.GateURL(v.Get("gate_id"))
+	switch {
+	case f.Kind == fault.Invalid || f.Kind == fault.Malformed:
+		o.Kind = web.OutcomeInvalid
+	case f.Code == "stale_digest":
+		o.Kind, o.Title = web.OutcomeStale, "Nothing was approved: what you saw has changed."
+		o.Links = []web.Link{{Text: "Review the newest revision", Href: gate}}
+	case f.Kind == fault.Gone:
+		o.Kind = web.OutcomeGone
+	case f.Kind == fault.Forbidden:
+		o.Kind = web.OutcomeForbidden
+	case f.Kind == fault.Conflict:
+		o.Kind = web.OutcomeDecided
+		o.Links = []web.Link{{Text: "Open the current state", Href: gate}}
+	default:
+		o.Kind = web.OutcomeFailed
+	}
+	return o
+}
+
+// verdict reads the decision of a form.
+func (s *server) verdict(r *http.Request, id uuid.UUID, values url.Values) (db.Verdict, error) {
+	key, err := checkKey(values.Get("idempotency_key"), "idempotency_key")
+	if err != nil {
+		return db.Verdict{}, err
+	}
+	revision, err := strconv.Atoi(values.Get("revision"))
+	if err != nil {
+		return db.Verdict{}, fault.New(fault.Malformed, "Nothing was decided: the form does not say which revision you saw. Open the page again.")
+	}
+	text := strings.TrimSpace(values.Get("text"))
+	if len([]rune(text)) > 20000 {
+		return db.Verdict{}, fault.New(fault.Invalid, "Nothing was decided: the text has more than 20,000 characters.").WithField("text")
+	}
+	hash, err := requestHash(r, values)
+	if err != nil {
+		return db.Verdict{}, err
+	}
+	v := db.Verdict{
+		Tenant: who(r).tenant, Gate: id, Revision: revision, Digest: values.Get("digest"), Verdict: policy.GateVerdict(values.Get("verdict")), Text: text,
+		Key: key, Hash: hash, By: who(r).person(), Audit: s.audit(r, act{}),
+	}
+	v.Adopt, err = s.adopted(r, id, values.Get("resolution"), values.Get("adopt_url"))
+	return v, err
+}
+
+// adopted reads back the pull request that a reconcile decision takes over: only one that we have recorded ourselves
+// and that belongs to the run's branch (W6).
+func (s *server) adopted(r *http.Request, id uuid.UUID, resolution, address string) (*run.PullRequest, error) {
+	if resolution != "adopt" {
+		return nil, nil
+	}
+	g, err := s.store.Gate(r.Context(), who(r).tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.store.RunInfo(r.Context(), who(r).tenant, g.Run)
+	if err != nil {
+		return nil, err
+	}
+	pulls, err := s.store.Pulls(r.Context(), who(r).tenant, db.PullFilter{Repository: info.Repository, Branch: info.Branch})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pulls {
+		if p.URL == strings.TrimSpace(address) && p.Task == info.Task {
+			return &run.PullRequest{URL: p.URL, SHA: p.HeadSHA, Branch: p.Head, Number: p.Number}, nil
+		}
+	}
+	return nil, fault.New(fault.Invalid, "Nothing was decided: under this address there is no pull request of this run's branch.").WithField("adopt_url")
+}
+
+func (s *server) postReopen(w http.ResponseWriter, r *http.Request) error {
+	return s.moveGate(w, r, "asked-again", func(in db.Request, id uuid.UUID, _ url.Values) (db.Ack, error) {
+		return s.store.AskAgain(r.Context(), in, who(r).person(), id, "")
+	})
+}
+
+func (s *server) postWithdraw(w http.ResponseWriter, r *http.Request) error {
+	return s.moveGate(w, r, "withdrawn", func(in db.Request, id uuid.UUID, v url.Values) (db.Ack, error) {
+		return s.store.Withdraw(r.Context(), in, who(r).person(), id, v.Get("reason"))
+	})
+}
+
+func (s *server) moveGate(w http.ResponseWriter, r *http.Request, done string, do func(db.Request, uuid.UUID, url.Values) (db.Ack, error)) error {
+	id, err := pathID(r, "id", typeid.Gate)
+	if err != nil {
+		return err
+	}
+	if err := s.mayMove(r, id); err != nil {
+		return err
+	}
+	values, in, err := s.formRequest(r, act{})
+	if err != nil {
+		return err
+	}
+	if _, err := do(in, id, values); err != nil {
+		return err
+	}
+	return see(w, r, web.GateURL(typeid.Format(typeid.Gate, id))+"?done="+done)
+}
+
+// mayMove holds that asking again and withdrawing are for those who may decide there.
+func (s *server) mayMove(r *http.Request, id uuid.UUID) error {
+	g, err := s.store.Gate(r.Context(), who(r).tenant, id)
+	if err != nil {
+		return err
+	}
+	if !who(r).mayDecide(g.Role) {
+		return lacks([]policy.Role{g.Role})
+	}
+	return nil
+}

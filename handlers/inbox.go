@@ -1,0 +1,111 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"signalbox/db"
+	"signalbox/internal/run"
+	"signalbox/internal/typeid"
+	"signalbox/web"
+)
+
+const inboxLimit = 200
+
+// getInbox shows whose turn it is.
+func (s *server) getInbox(w http.ResponseWriter, r *http.Request) error {
+	p := who(r)
+	open, err := s.store.Gates(r.Context(), p.tenant, db.GateFilter{States: []run.GateState{run.GateOpen, run.GateExpired}, Limit: inboxLimit})
+	if err != nil {
+		return err
+	}
+	recent, err := s.store.RecentGates(r.Context(), p.tenant, 10)
+	if err != nil {
+		return err
+	}
+	data := web.InboxPageData{Shell: s.shell(r)}
+	for _, g := range open {
+		item := inboxItem(g)
+		switch {
+		case g.RequestedBy == p.user:
+			item.Why = "You asked for this change, so somebody else decides it."
+		case !p.mayDecide(g.Role):
+			item.Why = fmt.Sprintf("Waiting for somebody with the role %s.", g.Role)
+		default:
+			item.Why = fmt.Sprintf("You hold the role %s.", g.Role)
+			data.Mine = append(data.Mine, item)
+			continue
+		}
+		data.Others = append(data.Others, item)
+	}
+	for _, g := range recent {
+		data.Recent = append(data.Recent, web.InboxDecided{
+			GateID: typeid.Format(typeid.Gate, g.ID), Kind: string(g.Kind), State: string(g.State), Title: g.TaskTitle, Repository: g.RepositoryName, By: g.By, At: g.At,
+		})
+	}
+	return s.render(w, r, http.StatusOK, web.InboxPage(data))
+}
+
+func inboxItem(g db.GateInfo) web.InboxItem {
+	item := web.InboxItem{
+		GateID: typeid.Format(typeid.Gate, g.ID), Kind: string(g.Kind), State: string(g.State), Revision: g.Revision, TaskID: typeid.Format(typeid.Task, g.Task),
+		Title: g.TaskTitle, Repository: g.RepositoryName, RunID: typeid.Format(typeid.Run, g.Run), Requester: g.Requester, Risk: g.Risk,
+		QuorumHave: g.Approvals, QuorumNeed: g.Quorum, WaitingSince: g.OpenedAt, ExpiresAt: g.ExpiresAt,
+	}
+	if g.Patch != nil && g.Kind == run.GatePatch {
+		item.Files, item.Added, item.Removed = g.Patch.Files, g.Patch.Added, g.Patch.Removed
+	}
+	return item
+}
+
+// states turns a list of words into the choices of a filter.
+func states[T ~string](all []T, selected string) []web.Option {
+	options := []web.Option{{Label: "any state", Selected: selected == ""}}
+	for _, state := range all {
+		options = append(options, web.Option{Value: string(state), Label: string(state), Selected: string(state) == selected})
+	}
+	return options
+}
+
+// repositoryOptions are the choices of a filter or a form; any adds the empty choice.
+func (s *server) repositoryOptions(r *http.Request, selected string, any bool) ([]web.Option, error) {
+	all, err := s.store.Repositories(r.Context(), who(r).tenant, "", 500)
+	if err != nil {
+		return nil, err
+	}
+	var options []web.Option
+	if any {
+		options = append(options, web.Option{Label: "any repository", Selected: selected == ""})
+	}
+	for _, repo := range all {
+		id := typeid.Format(typeid.Repo, repo.ID)
+		options = append(options, web.Option{Value: id, Label: repo.Name, Selected: id == selected})
+	}
+	return options, nil
+}
+
+// pager offers the next page, and the beginning again from any later one.
+func pager(r *http.Request, shown int, next string) web.Pager {
+	p := web.Pager{Shown: shown, Total: -1}
+	q := r.URL.Query()
+	if q.Get("before") != "" {
+		first := r.URL.Query()
+		first.Del("before")
+		p.Newer = path(r, first.Encode())
+	}
+	if next != "" {
+		q.Set("before", next)
+		p.Older = path(r, q.Encode())
+	}
+	return p
+}
+
+func path(r *http.Request, query string) string {
+	if query == "" {
+		return r.URL.Path
+	}
+	return r.URL.Path + "?" + query
+}
+
+func ended(at *time.Time) time.Time { return instant(at) }

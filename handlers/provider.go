@@ -1,0 +1,222 @@
+package handlers
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/google/uuid"
+	"golang.org/x/oauth2"
+
+	"signalbox/db"
+	"signalbox/internal/fault"
+)
+
+const (
+	idpTimeout  = 5 * time.Second
+	idpMaxBytes = 1 << 20
+	// rediscover is how long a provider's own description is believed.
+	rediscover = time.Hour
+	maxGroups  = 500
+	// idpLeeway is how far the provider's clock may be behind ours (O16).
+	idpLeeway = time.Minute
+)
+
+// providers keeps the discovered description of each configured provider. Keys rotate by themselves.
+type providers struct {
+	http *http.Client
+
+	mu    sync.Mutex
+	known map[uuid.UUID]*provider
+}
+
+type provider struct {
+	row      db.Provider
+	oidc     *oidc.Provider
+	sendsIss bool
+	http     *http.Client
+	at       time.Time
+}
+
+func newProviders(base http.RoundTripper) *providers {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &providers{
+		known: map[uuid.UUID]*provider{},
+		http: &http.Client{
+			Timeout: idpTimeout, Transport: bounded{base},
+			// A provider that sends us elsewhere is not the one that the administrator configured.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("redirect refused") },
+		},
+	}
+}
+
+// bounded refuses answers that are larger than any honest one (O15).
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	res.Body = http.MaxBytesReader(nil, res.Body, idpMaxBytes)
+	return res, nil
+}
+
+// get returns the provider of a row, discovering it when it is new, changed or not looked at for an hour.
+func (p *providers) get(ctx context.Context, row db.Provider) (*provider, error) {
+	p.mu.Lock()
+	known, ok := p.known[row.ID]
+	p.mu.Unlock()
+	if ok && known.row.Issuer == row.Issuer && known.row.ClientID == row.ClientID && known.row.ClientSecret == row.ClientSecret && time.Since(known.at) < rediscover {
+		return known, nil
+	}
+	// The provider outlives the request: its key set fetches later with this client, but not with this context.
+	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.http), row.Issuer)
+	if err != nil {
+		if ok && known.row.Issuer == row.Issuer {
+			return known, nil
+		}
+		return nil, fault.Wrap(fault.Unavailable, err, "Nobody can sign in with this provider now: it does not answer as it should. People who are signed in stay so; try again in a moment.").WithCode("provider_unavailable")
+	}
+	var extra struct {
+		SendsIss bool `json:"authorization_response_iss_parameter_supported"`
+	}
+	if err := found.Claims(&extra); err != nil {
+		return nil, fmt.Errorf("read discovery of %s: %w", row.Issuer, err)
+	}
+	fresh := &provider{row: row, oidc: found, sendsIss: extra.SendsIss, http: p.http, at: time.Now()}
+	p.mu.Lock()
+	p.known[row.ID] = fresh
+	p.mu.Unlock()
+	return fresh, nil
+}
+
+func (p *provider) client(ctx context.Context) context.Context {
+	return oidc.ClientContext(ctx, p.http)
+}
+
+func (p *provider) config(callback string) *oauth2.Config {
+	scopes := []string{oidc.ScopeOpenID, "profile", "email"}
+	var supported struct {
+		Scopes []string `json:"scopes_supported"`
+	}
+	if err := p.oidc.Claims(&supported); err == nil && slices.Contains(supported.Scopes, "groups") {
+		scopes = append(scopes, "groups")
+	}
+	return &oauth2.Config{
+		ClientID: p.row.ClientID, ClientSecret: p.row.ClientSecret, Endpoint: p.oidc.Endpoint(), RedirectURL: callback, Scopes: scopes,
+	}
+}
+
+// identity is what a checked ID token says. The subject identifies, the rest are labels (O7, O9).
+type identity struct {
+	subject, name, email string
+	groups               []string
+	authTime             time.Time
+}
+
+// verify checks the ID token: signature, issuer, audience and times (go-oidc), and what that library leaves to its
+// caller: nonce, authorised party, access token hash.
+func (p *provider) verify(ctx context.Context, tokens *oauth2.Token, nonce string) (identity, error) {
+	raw, ok := tokens.Extra("id_token").(string)
+	if !ok || raw == "" {
+		return identity{}, refuse("the provider sent no ID token", nil)
+	}
+	verifier := p.oidc.VerifierContext(p.client(context.WithoutCancel(ctx)), &oidc.Config{
+		ClientID: p.row.ClientID, Now: func() time.Time { return time.Now().Add(-idpLeeway) },
+	})
+	token, err := verifier.Verify(ctx, raw)
+	if err != nil {
+		return identity{}, refuse("the ID token does not hold", err)
+	}
+	if token.Nonce == "" || subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(nonce)) != 1 {
+		return identity{}, refuse("the ID token belongs to another login", nil)
+	}
+	claims := map[string]any{}
+	if err := token.Claims(&claims); err != nil {
+		return identity{}, refuse("the ID token could not be read", err)
+	}
+	azp, hasAzp := claims["azp"].(string)
+	if (len(token.Audience) > 1 || hasAzp) && azp != p.row.ClientID {
+		return identity{}, refuse("the ID token was made for another program", nil)
+	}
+	if token.AccessTokenHash != "" {
+		if err := token.VerifyAccessToken(tokens.AccessToken); err != nil {
+			return identity{}, refuse("ID token and access token do not belong together", err)
+		}
+	}
+	if token.Subject == "" || len(token.Subject) > 255 {
+		return identity{}, refuse("the ID token names nobody", nil)
+	}
+	id := identity{subject: token.Subject, name: text(claims["name"], 200), email: text(claims["email"], 254), authTime: authTime(claims, token.IssuedAt)}
+	if id.name == "" {
+		id.name = text(claims["preferred_username"], 200)
+	}
+	if id.name == "" {
+		id.name = "Person " + token.Subject[:min(len(token.Subject), 12)]
+	}
+	id.groups, err = p.groups(ctx, tokens, token, claims)
+	return id, err
+}
+
+// groups reads the group claim, from the user info endpoint where the ID token does not carry it. A claim that is
+// only pointed to, or of another form, gives no role at all (O10).
+func (p *provider) groups(ctx context.Context, tokens *oauth2.Token, token *oidc.IDToken, claims map[string]any) ([]string, error) {
+	name := p.row.GroupsClaim
+	if overage, ok := claims["_claim_names"].(map[string]any); ok && overage[name] != nil {
+		return nil, nil
+	}
+	value, ok := claims[name]
+	if !ok && p.oidc.UserInfoEndpoint() != "" {
+		info, err := p.oidc.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
+		if err != nil {
+			return nil, fault.Wrap(fault.Unavailable, err, "Nobody was signed in: the provider did not say which groups you are in. Try again in a moment.")
+		}
+		if info.Subject != token.Subject {
+			return nil, refuse("the provider answered about another person", nil)
+		}
+		extra := map[string]any{}
+		if err := info.Claims(&extra); err != nil {
+			return nil, refuse("the provider's answer could not be read", err)
+		}
+		value = extra[name]
+	}
+	list, ok := value.([]any)
+	if !ok || len(list) > maxGroups {
+		return nil, nil
+	}
+	var groups []string
+	for _, item := range list {
+		if g, ok := item.(string); ok {
+			groups = append(groups, g)
+		}
+	}
+	return groups, nil
+}
+
+func authTime(claims map[string]any, issued time.Time) time.Time {
+	if at, ok := claims["auth_time"].(float64); ok && at > 0 {
+		return time.Unix(int64(at), 0)
+	}
+	return issued
+}
+
+// text reads a label: bounded, valid, without control characters.
+func text(v any, most int) string {
+	t, _ := v.(string)
+	var out []rune
+	for _, c := range t {
+		if c >= ' ' && c != 0x7f && c != 0xFFFD && len(out) < most {
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}

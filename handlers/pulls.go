@@ -1,0 +1,115 @@
+package handlers
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"signalbox/db"
+	"signalbox/internal/fault"
+	"signalbox/internal/patch"
+	"signalbox/internal/policy"
+	"signalbox/internal/typeid"
+	"signalbox/web"
+)
+
+// getPull shows a pull request of the built-in forge.
+func (s *server) getPull(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Pull)
+	if err != nil {
+		return err
+	}
+	return s.pullPage(w, r, http.StatusOK, id, "")
+}
+
+func (s *server) pullPage(w http.ResponseWriter, r *http.Request, code int, id uuid.UUID, failed string) error {
+	p := who(r)
+	pull, err := s.store.Pull(r.Context(), p.tenant, id)
+	if err != nil {
+		return err
+	}
+	data := web.PullPageData{
+		Shell: s.shell(r), ID: typeid.Format(typeid.Pull, pull.ID), Number: int(pull.Number), Title: pull.Title, Body: pull.Body, State: pull.State,
+		Repository: pull.RepositoryName, Branch: pull.Head, Base: pull.Base, Head: pull.HeadSHA, MergedAs: pull.MergeSHA, Author: "Signalbox agent",
+		Created: pull.CreatedAt, MergedBy: pull.MergedBy, RunID: typeid.Format(typeid.Run, pull.Run), TaskID: typeid.Format(typeid.Task, pull.Task),
+		Error: failed, IdempotencyKey: db.NewSecret(),
+	}
+	if pull.State == "MERGED" {
+		data.MergedAt = pull.UpdatedAt
+	}
+	if err := s.pullChecks(r, pull, &data); err != nil {
+		return err
+	}
+	if err := s.comparison(r, pull, &data); err != nil {
+		return err
+	}
+	return s.render(w, r, code, web.PullPage(data))
+}
+
+// pullChecks are the verification commands of the run that published it.
+func (s *server) pullChecks(r *http.Request, pull db.PullInfo, data *web.PullPageData) error {
+	info, err := s.store.RunInfo(r.Context(), who(r).tenant, pull.Run)
+	if err != nil {
+		return err
+	}
+	ev, err := s.evidence(r, info)
+	if err != nil {
+		return err
+	}
+	for _, c := range ev.report.Commands {
+		data.Checks = append(data.Checks, web.CheckView{Name: c.Name, Passed: c.passed(), Text: c.Sentence, Href: web.ArtifactURL(ev.reportID)})
+	}
+	return nil
+}
+
+// comparison reads the difference from git and says whether it can be merged.
+func (s *server) comparison(r *http.Request, pull db.PullInfo, data *web.PullPageData) error {
+	if pull.ForgeKind != "local" || s.forge == nil {
+		data.WhyNot = "This pull request lives on another forge. Merge it there."
+		return nil
+	}
+	c, err := s.forge.Compare(r.Context(), pull.CloneURL, pull.Base, pull.HeadSHA, patch.MaxBytes)
+	if err != nil {
+		if k := fault.KindOf(err); k == fault.Internal || k == fault.Unavailable {
+			return err
+		}
+		data.WhyNot = fault.Sentence(err)
+		return nil
+	}
+	if parsed, err := patch.Parse(c.Patch, patch.MaxBytes); err == nil {
+		data.Diff = web.NewDiffView(parsed.Render(web.InlineBounds()), web.DiffOptions{})
+	}
+	p := who(r)
+	switch {
+	case pull.State != "OPEN":
+	case len(c.Conflicts) > 0:
+		data.WhyNot = "It conflicts with its base branch. Run the task again on the new base."
+	case c.Contained:
+		data.WhyNot = "The base branch contains it already."
+	case !p.has(policy.RoleApprover):
+		data.WhyNot = "Merging needs the role approver."
+	default:
+		data.MayMerge = true
+	}
+	return nil
+}
+
+// postMerge merges exactly the commit that the person saw.
+func (s *server) postMerge(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Pull)
+	if err != nil {
+		return err
+	}
+	values, in, err := s.formRequest(r, act{action: "pull.merge", object: "pull_request", id: typeid.Format(typeid.Pull, id)})
+	if err != nil {
+		return err
+	}
+	if _, err := s.merge(r, in, id, values.Get("head")); err != nil {
+		if f, ok := fault.Find(err); ok && (f.Kind == fault.Conflict || f.Kind == fault.Invalid) {
+			s.note(r, err)
+			return s.pullPage(w, r, status(f.Kind), id, f.Sentence)
+		}
+		return err
+	}
+	return see(w, r, web.PullURL(typeid.Format(typeid.Pull, id))+"?done=merged")
+}

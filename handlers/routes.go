@@ -1,0 +1,214 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"signalbox/internal/policy"
+	"signalbox/internal/wire"
+)
+
+// handler parses, makes one call, and renders.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// access says who may call a route. The zero value is nobody and does not start.
+type access struct {
+	anyone bool
+	kinds  []kind
+	// roles of which a person needs one, also a person behind a token; none where every member may.
+	roles []policy.Role
+	// scope that an API token needs; without one tokens are refused.
+	scope wire.Scope
+}
+
+// words describes the rule on the reference page.
+func (a access) words() string {
+	if a.anyone {
+		return "No token needed."
+	}
+	words := "For a " + kindList(a.kinds)
+	if a.scope != "" {
+		words += fmt.Sprintf(" with the scope %s", a.scope)
+	}
+	var roles []string
+	for _, r := range a.roles {
+		roles = append(roles, string(r))
+	}
+	if len(roles) > 0 {
+		words += ", with the role " + strings.Join(roles, " or ")
+	}
+	return words + "."
+}
+
+// route is one method on one path.
+type route struct {
+	method, pattern string
+	// operation is the contract's operation; method and pattern come from there.
+	operation string
+	access    access
+	handler   handler
+	// limit of the body in bytes.
+	limit int64
+}
+
+// complete fills what follows from the contract and refuses what is not declared.
+func (rt *route) complete(s *server) error {
+	if rt.operation != "" {
+		op, ok := s.doc.Operation(rt.operation)
+		if !ok {
+			return fmt.Errorf("route %s: the contract has no such operation", rt.operation)
+		}
+		rt.method, rt.pattern = op.Method, apiPrefix+"/v1"+op.Path
+		if rt.limit == 0 {
+			rt.limit = maxJSON
+		}
+		if open := op.Security != nil && len(*op.Security) == 0; open != rt.access.anyone {
+			return fmt.Errorf("route %s: contract and access rule differ about needing a token", rt.operation)
+		}
+	}
+	if rt.limit == 0 {
+		rt.limit = maxForm
+	}
+	if !rt.access.anyone && len(rt.access.kinds) == 0 {
+		return fmt.Errorf("route %s %s does not say who may call it", rt.method, rt.pattern)
+	}
+	if rt.handler == nil {
+		return fmt.Errorf("route %s %s has no handler", rt.method, rt.pattern)
+	}
+	return nil
+}
+
+// routes is every address of the product, in the order in which a person meets it.
+func (s *server) routes() []route {
+	const get, post = http.MethodGet, http.MethodPost
+	var (
+		anyone    = access{anyone: true}
+		member    = access{kinds: []kind{person}}
+		requester = access{kinds: []kind{person}, roles: []policy.Role{policy.RoleRequester, policy.RoleAdmin}}
+		decider   = access{kinds: []kind{person}}
+		admin     = access{kinds: []kind{person}, roles: []policy.Role{policy.RoleAdmin}}
+
+		reads     = access{kinds: []kind{person, token}, scope: wire.ScopeRead}
+		evidence  = access{kinds: []kind{person, token, worker}, scope: wire.ScopeRead}
+		asks      = access{kinds: []kind{person, token}, scope: wire.ScopeTasks, roles: []policy.Role{policy.RoleRequester, policy.RoleAdmin}}
+		registers = access{kinds: []kind{person, token}, scope: wire.ScopeRepositories, roles: []policy.Role{policy.RoleAdmin}}
+		workers   = access{kinds: []kind{worker}}
+		anyToken  = access{kinds: []kind{person, token, worker}, scope: wire.ScopeRead}
+	)
+	page := func(method, pattern string, a access, h handler) route {
+		return route{method: method, pattern: pattern, access: a, handler: h}
+	}
+	op := func(operation string, a access, h handler) route {
+		return route{operation: operation, access: a, handler: h}
+	}
+	return []route{
+		// Coming in.
+		page(get, "/", anyone, s.getHome),
+		page(get, "/login", anyone, s.getLogin),
+		page(get, "/login/{provider}", anyone, s.getLoginProvider),
+		page(get, "/auth/oidc/{provider}/callback", anyone, s.getLoginCallback),
+		page(post, "/logout", anyone, s.postLogout),
+		page(post, "/preferences", anyone, s.postPreferences),
+		page(get, "/cli-login", member, s.getCLILogin),
+		page(post, "/cli-login", member, s.postCLILogin),
+		page(get, "/docs/api", anyone, s.getAPIReference),
+		page(get, specURL, anyone, s.getOpenAPI),
+		page(get, "/healthz", anyone, s.getHealth),
+		page(get, "/readyz", anyone, s.getReady),
+
+		// My turn, and what is decided there.
+		page(get, "/inbox", member, s.getInbox),
+		page(get, "/gates/{id}", member, s.getGate),
+		page(get, "/gates/{id}/stream", member, s.streamGate),
+		page(post, "/gates/{id}/decisions", decider, s.postDecision),
+		page(post, "/gates/{id}/reopen", decider, s.postReopen),
+		page(post, "/gates/{id}/withdraw", decider, s.postWithdraw),
+
+		// Tasks.
+		page(get, "/tasks", member, s.getTasks),
+		page(get, "/tasks/new", requester, s.getNewTask),
+		page(post, "/tasks", requester, s.postTask),
+		page(get, "/tasks/{id}", member, s.getTask),
+		page(post, "/tasks/{id}/runs", requester, s.postTaskRun),
+		page(post, "/tasks/{id}/cancel", requester, s.postTaskCancel),
+		page(post, "/tasks/{id}/close", requester, s.postTaskClose),
+
+		// Runs.
+		page(get, "/runs", member, s.getRuns),
+		page(get, "/runs/{id}", member, s.getRun),
+		page(get, "/runs/{id}/stream", member, s.streamRun),
+		page(get, "/runs/{id}/cancel", requester, s.getRunCancel),
+		page(post, "/runs/{id}/cancel", requester, s.postRunCancel),
+		page(get, "/runs/{id}/steps/{step}", member, s.getStep),
+		page(get, "/runs/{id}/patch", member, s.getRunPatch),
+		page(get, "/artifacts/{id}", member, s.getArtifact),
+
+		// The built-in forge, and what an administrator looks after.
+		page(get, "/pulls/{id}", member, s.getPull),
+		page(post, "/pulls/{id}/merge", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleApprover}}, s.postMerge),
+		page(get, "/repositories", member, s.getRepositories),
+		page(post, "/repositories", admin, s.postRepository),
+		page(get, "/workers", member, s.getWorkers),
+		page(get, "/tokens", member, s.getTokens),
+		page(post, "/tokens", member, s.postToken),
+		page(post, "/tokens/{id}/revoke", member, s.postTokenRevoke),
+
+		// The JSON API.
+		op("getPrincipal", anyToken, s.apiPrincipal),
+		op("exchangeLogin", anyone, s.apiExchangeLogin),
+		op("logout", member, s.apiLogout),
+		op("listTokens", member, s.apiTokens),
+		op("createToken", member, s.apiCreateToken),
+		op("revokeToken", member, s.apiRevokeToken),
+		op("listWorkerCredentials", admin, s.apiWorkerCredentials),
+		op("createWorkerCredential", admin, s.apiCreateWorkerCredential),
+		op("revokeWorkerCredential", admin, s.apiRevokeWorkerCredential),
+
+		op("listForges", reads, s.apiForges),
+		op("listRepositories", reads, s.apiRepositories),
+		op("createRepository", registers, s.apiCreateRepository),
+		op("getRepository", reads, s.apiRepository),
+
+		op("listTasks", reads, s.apiTasks),
+		op("createTask", asks, s.apiCreateTask),
+		op("getTask", reads, s.apiTask),
+		op("submitTask", asks, s.apiSubmitTask),
+		op("cancelTask", asks, s.apiCancelTask),
+		op("runTask", asks, s.apiRunTask),
+		op("closeTask", asks, s.apiCloseTask),
+
+		op("listRuns", reads, s.apiRuns),
+		op("getRun", evidence, s.apiRun),
+		op("listRunEvents", reads, s.apiRunEvents),
+		op("listRunSteps", reads, s.apiRunSteps),
+		op("readRunLogs", reads, s.apiRunLogs),
+		op("listRunArtifacts", evidence, s.apiRunArtifacts),
+		op("getArtifact", evidence, s.apiArtifact),
+		op("getArtifactContent", evidence, s.apiArtifactContent),
+		op("getRunPatch", reads, s.apiRunPatch),
+		op("cancelRun", asks, s.apiCancelRun),
+
+		op("listGates", reads, s.apiGates),
+		op("getGate", reads, s.apiGate),
+		op("decideGate", decider, s.apiDecideGate),
+		op("reopenGate", decider, s.apiReopenGate),
+		op("withdrawGate", decider, s.apiWithdrawGate),
+
+		op("listWorkers", reads, s.apiWorkers),
+		op("registerWorker", workers, s.apiRegisterWorker),
+		op("heartbeat", workers, s.apiHeartbeat),
+		op("claim", workers, s.apiClaim),
+		op("deregisterWorker", workers, s.apiDeregisterWorker),
+		op("postRunCommand", workers, s.apiRunCommand),
+		op("postRunSteps", workers, s.apiPostSteps),
+		{operation: "postRunLogs", access: workers, handler: s.apiPostLogs, limit: 2 << 20},
+		op("postRunUsage", workers, s.apiPostUsage),
+		{operation: "uploadRunArtifact", access: workers, handler: s.apiUploadArtifact, limit: maxArtifact},
+
+		op("listLocalPulls", anyToken, s.apiLocalPulls),
+		op("ensureLocalPull", workers, s.apiEnsureLocalPull),
+		op("getLocalPull", anyToken, s.apiLocalPull),
+		op("mergeLocalPull", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleApprover}}, s.apiMergeLocalPull),
+	}
+}

@@ -1,0 +1,230 @@
+package handlers
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"signalbox/db"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+	"signalbox/internal/typeid"
+	"signalbox/web"
+)
+
+// maxLine bounds a shown line of a log, in bytes.
+const maxLine = 4000
+
+// logLines cuts a log into its last lines; total counts all, cut the characters dropped from overlong ones.
+func logLines(log []byte, most int) (lines []string, total, cut int) {
+	log = bytes.TrimSuffix(log, []byte("\n"))
+	if len(log) == 0 {
+		return nil, 0, 0
+	}
+	all := bytes.Split(log, []byte("\n"))
+	total = len(all)
+	for _, l := range all[max(len(all)-most, 0):] {
+		if len(l) > maxLine {
+			cut += len(l) - maxLine
+			l = l[:maxLine]
+		}
+		lines = append(lines, strings.ToValidUTF8(string(l), "\uFFFD"))
+	}
+	return lines, total, cut
+}
+
+func joinLines(lines []string) string { return strings.Join(lines, "\n") }
+
+// runPage reads what the page of a run shows.
+func (s *server) runPage(r *http.Request, id uuid.UUID, from int64) (web.RunPageData, error) {
+	ctx, p := r.Context(), who(r)
+	info, err := s.store.RunInfo(ctx, p.tenant, id)
+	if err != nil {
+		return web.RunPageData{}, err
+	}
+	data := web.RunPageData{Shell: s.shell(r), Live: !info.State.Terminal(), LastSeq: info.Version}
+	now := data.Now
+	gates, err := s.store.Gates(ctx, p.tenant, db.GateFilter{Run: id, Limit: 100})
+	if err != nil {
+		return data, err
+	}
+	if data.Panel, err = s.runPanel(r, info, gates, now); err != nil {
+		return data, err
+	}
+	if data.Timeline, err = s.timeline(r, info, from, now); err != nil {
+		return data, err
+	}
+	if data.Facts, err = s.runFacts(r, info); err != nil {
+		return data, err
+	}
+	for _, g := range gates {
+		data.Gates = append(data.Gates, gateRef(g))
+	}
+	if err := s.runParts(r, info, &data); err != nil {
+		return data, err
+	}
+	return data, nil
+}
+
+// runParts reads steps, attempts and artifacts.
+func (s *server) runParts(r *http.Request, info db.RunInfo, data *web.RunPageData) error {
+	ctx, tenant := r.Context(), who(r).tenant
+	steps, err := s.store.Steps(ctx, tenant, info.ID, 0, 2000)
+	if err != nil {
+		return err
+	}
+	for _, step := range steps[max(len(steps)-maxSteps, 0):] {
+		var log []byte
+		if step.State == run.StepRunning || step.State == run.StepFailed || step.State == run.StepTimedOut {
+			if log, err = s.store.StepLog(ctx, tenant, info.ID, step, 4); err != nil {
+				return err
+			}
+		}
+		data.Steps = append(data.Steps, stepView(step, log))
+	}
+	attempts, err := s.store.Attempts(ctx, tenant, info.ID)
+	if err != nil {
+		return err
+	}
+	for _, a := range attempts {
+		data.Attempts = append(data.Attempts, web.AttemptView{
+			Number: a.No, State: string(a.State), Worker: a.Worker, Started: a.StartedAt, Ended: ended(a.EndedAt), Reason: string(a.Code), Superseded: a.No < info.AttemptNo,
+		})
+	}
+	artifacts, err := s.store.Artifacts(ctx, tenant, info.ID)
+	if err != nil {
+		return err
+	}
+	for _, a := range artifacts {
+		data.Artifacts = append(data.Artifacts, web.ArtifactView{
+			ID: typeid.Format(typeid.Artifact, a.ID), Kind: a.Kind, Name: a.Name, Size: a.Size, SHA256: a.SHA256, Attempt: a.AttemptNo, Revision: a.Revision, At: a.CreatedAt, Late: a.Late,
+		})
+	}
+	return nil
+}
+
+// runPanel is the live region.
+func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo, now time.Time) (web.RunPanelData, error) {
+	v := runView(info, now)
+	p := who(r)
+	v.MayCancel = v.MayCancel && (p.has(policy.RoleRequester) || p.has(policy.RoleAdmin))
+	for _, g := range gates {
+		v.PlanGate = v.PlanGate || g.Kind == run.GatePlan
+		v.PatchGate = v.PatchGate || g.Kind == run.GatePatch
+		if info.Gate != nil && g.ID == info.Gate.ID {
+			v.Gate = new(gateRef(g))
+			v.MyTurn = g.RequestedBy != p.user && p.mayDecide(g.Role)
+			if v.MyTurn {
+				v.NextAction = &web.Link{Text: "Decide", Href: web.GateURL(v.Gate.ID)}
+			}
+		}
+	}
+	if info.Queued != "" {
+		until, workers, err := s.store.Waiting(r.Context(), p.tenant, info.ID, info.Queued)
+		if err != nil {
+			return web.RunPanelData{}, err
+		}
+		v.RetryAt = until
+		if workers == 0 && until.IsZero() {
+			v.QueueReason = fmt.Sprintf("No live worker takes the phase %s. Start one, or look at the workers' page.", info.Queued)
+		}
+	}
+	if v.Pull != nil {
+		pulls, err := s.store.Pulls(r.Context(), p.tenant, db.PullFilter{Run: info.ID})
+		if err != nil {
+			return web.RunPanelData{}, err
+		}
+		if len(pulls) > 0 {
+			v.Pull = new(pullRef(pulls[0]))
+		}
+	}
+	return web.RunPanelData{Run: v, Now: now}, nil
+}
+
+func gateRef(g db.GateInfo) web.GateRef {
+	return web.GateRef{
+		ID: typeid.Format(typeid.Gate, g.ID), Kind: string(g.Kind), State: string(g.State), Revision: g.Revision, Digest: g.Digest, Have: g.Approvals, Need: g.Quorum,
+		OpenedAt: g.OpenedAt, ExpiresAt: g.ExpiresAt, DecidedBy: g.LastDecider, DecidedAt: ended(g.ClosedAt), Text: g.LastText,
+	}
+}
+
+func pullRef(p db.PullInfo) web.PullRef {
+	ref := web.PullRef{Number: int(p.Number), Title: p.Title, State: p.State, Href: p.URL, Branch: p.Head, Commit: p.HeadSHA}
+	if p.ForgeKind == "local" {
+		ref.Href = web.PullURL(typeid.Format(typeid.Pull, p.ID))
+	}
+	return ref
+}
+
+// timeline reads a window of events. Without a start it is the newest ones.
+func (s *server) timeline(r *http.Request, info db.RunInfo, from int64, now time.Time) (web.TimelineData, error) {
+	id := typeid.Format(typeid.Run, info.ID)
+	after := max(info.Version-timelineWindow, 0)
+	if from > 0 {
+		after = min(from-1, info.Version)
+	}
+	data := web.TimelineData{RunID: id, Created: info.CreatedAt, Now: now, Before: int(after), PrevAttempt: -1}
+	var err error
+	if data.Events, err = s.eventsAfter(r, info, after, timelineWindow); err != nil {
+		return data, err
+	}
+	last := after + int64(len(data.Events))
+	data.After = int(max(info.Version-last, 0))
+	if after > 0 {
+		data.BeforeURL = web.RunWindowURL(id, max(after-timelineWindow+1, 1))
+	}
+	if data.After > 0 {
+		data.AfterURL = web.RunWindowURL(id, last+1)
+	}
+	return data, nil
+}
+
+func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limit int32) ([]web.TimelineEvent, error) {
+	events, err := s.store.Events(r.Context(), who(r).tenant, info.ID, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	var shown []web.TimelineEvent
+	for _, e := range events {
+		t, err := timelineEvent(e)
+		if err != nil {
+			return nil, err
+		}
+		shown = append(shown, t)
+	}
+	return shown, nil
+}
+
+// runFacts is the side column.
+func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error) {
+	usage, err := s.store.Spent(r.Context(), who(r).tenant, info.ID)
+	if err != nil {
+		return web.RunFacts{}, err
+	}
+	f := web.RunFacts{
+		Agent: strings.TrimSpace(info.AgentProfile + " " + info.AdapterVersion), Isolation: info.Isolation, Base: info.BaseRef, BaseCommit: info.BaseCommit,
+		Branch: info.Branch, PolicyVersion: info.PolicyVersion, Verdict: info.Verdict, Risk: info.Risk, FencingToken: info.Token, PlanDigest: info.Plan,
+	}
+	if f.Base == "" {
+		f.Base = info.DefaultBranch
+	}
+	if task, err := s.store.Task(r.Context(), who(r).tenant, info.Task); err == nil {
+		f.Requester = task.Requester
+	} else {
+		return f, err
+	}
+	if info.Patch != nil {
+		f.PatchDigest, f.PatchRevision, f.Files, f.Added, f.Removed = info.Patch.Digest, info.Patch.Revision, info.Patch.Files, info.Patch.Added, info.Patch.Removed
+	}
+	if usage.Reports > 0 {
+		f.Tokens = fmt.Sprintf("%d in, %d out", usage.InputTokens, usage.OutputTokens)
+		if usage.CostMicros > 0 {
+			f.Cost = fmt.Sprintf("%.4f", float64(usage.CostMicros)/1e6)
+		}
+	}
+	return f, nil
+}

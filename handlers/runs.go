@@ -1,0 +1,242 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"signalbox/db"
+	"signalbox/internal/run"
+	"signalbox/internal/typeid"
+	"signalbox/web"
+)
+
+const (
+	pageSize = 50
+	// The timeline shows the first events and the last ones; a window in between is a link away.
+	timelineWindow = 250
+	maxSteps       = 200
+	maxTailLines   = 60
+)
+
+// getRuns lists runs.
+func (s *server) getRuns(w http.ResponseWriter, r *http.Request) error {
+	q, p := r.URL.Query(), who(r)
+	filter := db.RunFilter{State: run.State(q.Get("state")), Query: q.Get("q"), Limit: pageSize + 1}
+	var err error
+	if filter.Before, err = readCursor(q.Get("before")); err != nil {
+		return err
+	}
+	if repo := q.Get("repository"); repo != "" {
+		if filter.Repository, err = typeid.ParseField("repository", typeid.Repo, repo); err != nil {
+			return err
+		}
+	}
+	list, err := s.store.Runs(r.Context(), p.tenant, filter)
+	if err != nil {
+		return err
+	}
+	list, next := more(list, pageSize)
+	data := web.RunsPageData{Shell: s.shell(r), Query: filter.Query, States: states(run.States(), string(filter.State)), AnyAtAll: len(list) > 0,
+		FiltersSet: filter.Query != "" || filter.State != "" || q.Get("repository") != "", Pager: pager(r, len(list), next)}
+	if data.Repositories, err = s.repositoryOptions(r, q.Get("repository"), true); err != nil {
+		return err
+	}
+	for _, info := range list {
+		data.Rows = append(data.Rows, runRow(info))
+	}
+	if len(list) == 0 {
+		if data.AnyAtAll, err = s.store.AnyRun(r.Context(), p.tenant); err != nil {
+			return err
+		}
+	}
+	return s.render(w, r, http.StatusOK, web.RunsPage(data))
+}
+
+func runRow(r db.RunInfo) web.RunRow {
+	row := web.RunRow{
+		ID: typeid.Format(typeid.Run, r.ID), TaskID: typeid.Format(typeid.Task, r.Task), Title: r.TaskTitle, Repository: r.RepositoryName,
+		State: string(r.State), Leased: r.Lease != nil, Attempt: r.AttemptNo, MaxAttempt: r.Limits.MaxAttempts, Created: r.CreatedAt, Since: r.StateSince,
+		Ended: ended(r.FinishedAt), Reason: reason(r),
+	}
+	if r.Gate != nil {
+		row.GateKind = string(r.Gate.Kind)
+	}
+	if r.Holder != nil {
+		row.Worker = r.Holder.Worker
+	}
+	return row
+}
+
+// reason is the sentence about an ending or a request to end.
+func reason(r db.RunInfo) string {
+	switch {
+	case r.Failure != nil:
+		return r.Failure.Summary
+	case r.Cancel != nil:
+		return r.Cancel.Reason
+	default:
+		return ""
+	}
+}
+
+// getRun shows one run: state, timeline, facts.
+func (s *server) getRun(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Run)
+	if err != nil {
+		return err
+	}
+	from, err := queryInt(r, "from", 0, 0, 1<<40)
+	if err != nil {
+		return err
+	}
+	data, err := s.runPage(r, id, from)
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, web.RunPage(data))
+}
+
+// runView is what sentence and rail are made of.
+func runView(r db.RunInfo, now time.Time) web.RunView {
+	v := web.RunView{
+		ID: typeid.Format(typeid.Run, r.ID), TaskID: typeid.Format(typeid.Task, r.Task), Title: r.TaskTitle, Repository: r.RepositoryName, Mode: string(r.Mode),
+		State: string(r.State), Since: r.StateSince, Created: r.CreatedAt, Ended: ended(r.FinishedAt), Attempt: r.AttemptNo, MaxAttempts: r.Limits.MaxAttempts,
+		RepairRound: r.Repairs, Leased: r.Lease != nil, Reason: reason(r), ReasonCode: string(r.Reason), PatchGate: r.Mode.WantsPR(),
+		MayCancel: !r.State.Terminal() && r.State != run.PRCreated && r.State != run.Cancelling,
+	}
+	if r.Holder != nil {
+		v.Worker, v.HeartbeatAt = r.Holder.Worker, r.Holder.HeartbeatAt
+	}
+	if g := r.Gate; g != nil {
+		v.Gate = &web.GateRef{ID: typeid.Format(typeid.Gate, g.ID), Kind: string(g.Kind), State: gateState(g), Revision: g.Revision, Digest: g.Digest}
+		v.PlanGate = g.Kind == run.GatePlan
+	}
+	if f := r.Failure; f != nil {
+		v.Category, v.ReasonCode, v.Retryable = string(f.Category), string(f.Code), f.Retryable
+	}
+	if c := r.Cancel; c != nil {
+		v.CancelBy, v.CancelAt = c.By.Name, c.At
+		// The worker is told by its next heartbeat.
+		v.CancelAcked = r.Holder != nil && r.Holder.HeartbeatAt.After(c.At)
+	}
+	if p := r.PR; p != nil {
+		v.Pull = &web.PullRef{Number: int(p.Number), Href: p.URL, Branch: p.Branch, Commit: p.SHA}
+	}
+	return v
+}
+
+func gateState(g *run.Gate) string {
+	if g.Expired {
+		return string(run.GateExpired)
+	}
+	return string(run.GateOpen)
+}
+
+// getRunCancel asks before it cancels: what stays, what goes, what exists outside.
+func (s *server) getRunCancel(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Run)
+	if err != nil {
+		return err
+	}
+	info, err := s.store.RunInfo(r.Context(), who(r).tenant, id)
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, web.CancelPage(s.cancelPage(r, info)))
+}
+
+func (s *server) cancelPage(r *http.Request, info db.RunInfo) web.CancelPageData {
+	data := web.CancelPageData{Shell: s.shell(r), Run: runRow(info), IdempotencyKey: db.NewSecret(), MustGiveReason: info.RequestedBy != who(r).user}
+	rule, ok := run.CancelRuleOf(info.State)
+	switch {
+	case !ok:
+		data.Refused = fmt.Sprintf("The run is already %s. There is nothing to cancel.", info.State)
+	case info.State == run.PRCreated:
+		data.Refused = "The pull request exists already, so the run is not cancelled. Close the pull request instead."
+	case info.State == run.Cancelling:
+		data.Refused = "The run is already being cancelled."
+	default:
+		data.Stays, data.Goes = []string{rule.Stays}, []string{rule.Does + " " + rule.Goes}
+	}
+	if info.PR != nil {
+		data.External = append(data.External, "Pull request "+info.PR.URL)
+		data.FollowUp = &web.Link{Text: "Open the pull request", Href: info.PR.URL}
+	} else if info.State == run.PRCreating && info.Branch != "" {
+		data.External = append(data.External, "Branch "+info.Branch+", if it was pushed already")
+	}
+	return data
+}
+
+// getStep shows the log of one step.
+func (s *server) getStep(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Run)
+	if err != nil {
+		return err
+	}
+	stepID, err := pathID(r, "step", typeid.Step)
+	if err != nil {
+		return err
+	}
+	p := who(r)
+	info, err := s.store.RunInfo(r.Context(), p.tenant, id)
+	if err != nil {
+		return err
+	}
+	step, err := s.store.Step(r.Context(), p.tenant, id, stepID)
+	if err != nil {
+		return err
+	}
+	log, err := s.store.StepLog(r.Context(), p.tenant, id, step, 200)
+	if err != nil {
+		return err
+	}
+	lines, total, cut := logLines(log, 2000)
+	return s.render(w, r, http.StatusOK, web.StepPage(web.StepPageData{
+		Shell: s.shell(r), RunID: typeid.Format(typeid.Run, id), Title: info.TaskTitle, Step: stepView(step, nil), Lines: lines,
+		FirstLine: total - len(lines) + 1, Total: total, Truncated: cut,
+	}))
+}
+
+func stepView(step db.StepInfo, log []byte) web.StepView {
+	v := web.StepView{
+		ID: typeid.Format(typeid.Step, step.ID), Name: step.Name, Kind: step.Kind, State: string(step.State), Attempt: step.AttemptNo,
+		Started: step.StartedAt, Ended: ended(step.FinishedAt), ExitCode: step.ExitCode, Reason: step.Summary,
+	}
+	if len(log) > 0 {
+		lines, total, _ := logLines(log, maxTailLines)
+		v.LogLines = total
+		v.LogTail = joinLines(lines)
+	}
+	return v
+}
+
+// postRunCancel asks for the run to be cancelled. The page shows the request at once; it is confirmed by the worker.
+func (s *server) postRunCancel(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Run)
+	if err != nil {
+		return err
+	}
+	values, in, err := s.formRequest(r, act{})
+	if err != nil {
+		return err
+	}
+	info, err := s.store.RunInfo(r.Context(), who(r).tenant, id)
+	if err != nil {
+		return err
+	}
+	data := s.cancelPage(r, info)
+	data.Reason = values.Get("reason")
+	if data.MustGiveReason && data.Refused == "" && strings.TrimSpace(data.Reason) == "" {
+		data.Error = "Nothing was cancelled: say why, because somebody else asked for this run."
+		return s.render(w, r, http.StatusUnprocessableEntity, web.CancelPage(data))
+	}
+	if info.State.Terminal() || info.State == run.PRCreated {
+		return s.render(w, r, http.StatusConflict, web.CancelPage(data))
+	}
+	if _, err := s.cancel(r, id, in.Key, data.Reason, values); err != nil {
+		return err
+	}
+	return see(w, r, web.RunURL(typeid.Format(typeid.Run, id))+"?done=cancel-asked")
+}

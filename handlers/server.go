@@ -1,0 +1,232 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"signalbox/api"
+	"signalbox/db"
+	"signalbox/internal/artifact"
+	"signalbox/internal/fault"
+	"signalbox/internal/feed"
+	"signalbox/internal/forge"
+	"signalbox/internal/patch"
+	"signalbox/static"
+	"signalbox/web"
+)
+
+const apiPrefix = "/api"
+
+// Options are what the handlers need. Store, Hub, Artifacts, PublicURL and SessionKey are required.
+type Options struct {
+	Store     *db.Store
+	Hub       *feed.Hub
+	Artifacts *artifact.Store
+	// Forge is the git side of the local forge; nil where there is none.
+	Forge *forge.Local
+	// PublicURL is scheme and host that people use; requests for another host are refused.
+	PublicURL string
+	// Hosts are further host names to answer for.
+	Hosts []string
+	// SessionKey makes session cookies; changing it signs everybody out. At least 32 bytes.
+	SessionKey []byte
+	// DevPeople are shown on the login page of dev mode; nil otherwise.
+	DevPeople []web.DevPerson
+	// Wakeful wakes the loop that admits new runs; nil where nobody waits.
+	Admit func()
+	Log   *slog.Logger
+}
+
+// server holds what every handler may use. There is one per process.
+type server struct {
+	store     *db.Store
+	hub       *feed.Hub
+	artifacts *artifact.Store
+	forge     *forge.Local
+	log       *slog.Logger
+	doc       *api.Document
+	sessions  *sessionStore
+	providers *providers
+	publicURL *url.URL
+	hosts     []string
+	devPeople []web.DevPerson
+	admit     func()
+	streams   streamCounter
+	scanner   *patch.Scanner
+
+	routeByOperation map[string]route
+
+	// closing is closed when the server drains: streams and long polls end by themselves.
+	closing   chan struct{}
+	closeOnce sync.Once
+}
+
+// Handler serves the product. Drain ends streams and long polls so that a shutdown is not held up by them.
+type Handler struct {
+	http.Handler
+	s *server
+}
+
+// Drain asks open streams and waiting claims to end. Clients come back by themselves.
+func (h *Handler) Drain() { h.s.closeOnce.Do(func() { close(h.s.closing) }) }
+
+// New builds the handler. It refuses a public URL without TLS that is not a loopback address, a route without an
+// access rule, and an operation of the contract without a route.
+func New(o Options) (*Handler, error) {
+	u, err := url.Parse(strings.TrimSuffix(o.PublicURL, "/"))
+	if err != nil || u.Host == "" || u.Path != "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, fmt.Errorf("public URL %q: want scheme and host alone", o.PublicURL)
+	}
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		return nil, fmt.Errorf("public URL %q: without TLS only a loopback address is served, because cookies would travel in the clear", o.PublicURL)
+	}
+	if len(o.SessionKey) < 32 {
+		return nil, errors.New("the session key has fewer than 32 bytes")
+	}
+	doc, err := api.Parse()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
+		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, providers: newProviders(nil), scanner: patch.NewScanner(),
+		closing: make(chan struct{}), routeByOperation: map[string]route{},
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.admit == nil {
+		s.admit = func() {}
+	}
+	s.sessions = newSessionStore(o.Store, o.SessionKey, s.secure())
+	h, err := s.mount(s.routes())
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{Handler: h, s: s}, nil
+}
+
+func (s *server) secure() bool { return s.publicURL.Scheme == "https" }
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// mount puts the routes on two muxes: pages behind the cross-origin guard, the API beside them, blind to cookies.
+func (s *server) mount(routes []route) (http.Handler, error) {
+	pages, apis := chi.NewRouter(), chi.NewRouter()
+	for _, rt := range routes {
+		if err := rt.complete(s); err != nil {
+			return nil, err
+		}
+		mux, pattern := pages, rt.pattern
+		if rt.operation != "" {
+			s.routeByOperation[rt.operation] = rt
+			mux = apis
+		}
+		if strings.HasPrefix(pattern, apiPrefix) {
+			mux = apis
+		}
+		mux.Method(rt.method, pattern, s.handle(rt))
+	}
+	for _, op := range s.doc.Operations() {
+		if _, ok := s.routeByOperation[op.OperationID]; !ok {
+			return nil, fmt.Errorf("operation %s of the contract has no route", op.OperationID)
+		}
+	}
+	pages.Handle(static.Prefix+"*", static.Handler())
+	nothing := func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, fault.New(fault.NotFound, "There is nothing at this address."))
+	}
+	wrong := func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, fault.New(fault.NotFound, "There is nothing at this address for this method."))
+	}
+	for _, mux := range []*chi.Mux{pages, apis} {
+		mux.NotFound(nothing)
+		mux.MethodNotAllowed(wrong)
+	}
+	guarded := s.sameOrigin(pages)
+	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == apiPrefix || strings.HasPrefix(r.URL.Path, apiPrefix+"/") {
+			apis.ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
+	return s.observe(s.protect(both)), nil
+}
+
+// handle wraps a route: body limit, who is calling, may they, then the handler, then the answer of a failure.
+func (s *server) handle(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := logged(r)
+		l.route = rt.method + " " + rt.pattern
+		r.Body = http.MaxBytesReader(w, r.Body, rt.limit)
+		if err := s.admitted(w, r, rt, l); err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+func (s *server) admitted(w http.ResponseWriter, r *http.Request, rt route, l *request) error {
+	r = r.WithContext(context.WithValue(r.Context(), keyRoute, rt))
+	p, err := s.authenticate(r, rt)
+	if err != nil {
+		if rt.access.anyone && fault.KindOf(err) != fault.Unauthenticated {
+			s.note(r, err)
+			p, err = &principal{}, nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.who = p
+	r = r.WithContext(context.WithValue(r.Context(), keyPrincipal, p))
+	if err := authorise(p, rt); err != nil {
+		s.fail(w, r, err)
+		return nil
+	}
+	if err := rt.handler(w, r); err != nil {
+		s.fail(w, r, err)
+	}
+	return nil
+}
+
+func operationOf(r *http.Request) string {
+	rt, _ := r.Context().Value(keyRoute).(route)
+	return rt.operation
+}
+
+// getHealth says that the process answers; getReady that it can work.
+func (s *server) getHealth(w http.ResponseWriter, r *http.Request) error {
+	return s.plain(w, r, http.StatusOK, "ok\n")
+}
+
+func (s *server) getReady(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if err := s.store.Ping(ctx); err != nil {
+		s.note(r, err)
+		return s.plain(w, r, http.StatusServiceUnavailable, "the database does not answer\n")
+	}
+	return s.plain(w, r, http.StatusOK, "ready\n")
+}
+
+func (s *server) plain(w http.ResponseWriter, r *http.Request, code int, text string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	s.write(w, r, []byte(text))
+	return nil
+}

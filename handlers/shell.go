@@ -1,0 +1,95 @@
+package handlers
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"signalbox/internal/policy"
+	"signalbox/web"
+	"signalbox/web/ui"
+)
+
+const themeCookie = "theme"
+
+// shell is what every page shows around its content. It never fails: a page that tells of a failure needs it too.
+func (s *server) shell(r *http.Request) web.Shell {
+	p := who(r)
+	shell := web.Shell{Now: time.Now().UTC(), Path: r.URL.RequestURI(), DevMode: len(s.devPeople) > 0}
+	if r.Method != http.MethodGet {
+		shell.Path = web.InboxURL
+	}
+	if c, err := r.Cookie(themeCookie); err == nil && slices.Contains(themes(), c.Value) {
+		shell.Theme = c.Value
+	}
+	shell.Flash = flash(r.URL.Query().Get("done"))
+	if p.kind == nobody {
+		return shell
+	}
+	shell.User = &web.User{Name: p.name, Email: p.email}
+	for _, role := range p.roles {
+		shell.User.Roles = append(shell.User.Roles, string(role))
+	}
+	if !p.expires.IsZero() {
+		shell.SessionsNote = "This login ends at " + p.expires.UTC().Format("15:04 MST") + "."
+	}
+	n, err := s.store.MyTurn(r.Context(), p.tenant, p.user, p.roles)
+	if err != nil {
+		s.log.WarnContext(r.Context(), "inbox not counted", "request_id", requestID(r), "error", err.Error())
+	}
+	shell.MyTurn = int(n)
+	return shell
+}
+
+func themes() []string { return []string{"system", "light", "dark"} }
+
+// done are the results that a page may show after a redirect; the address carries only their name.
+func flash(name string) *web.Flash {
+	switch name {
+	case "satisfied", "changes_requested", "rejected", "extra", "blocked", "recorded":
+		return &web.Flash{Tone: ui.ToneDone, Title: decidedTitle(name)}
+	case "task-submitted":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The task was submitted."}
+	case "task-cancelled":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The cancellation was recorded."}
+	case "task-closed":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The task was closed."}
+	case "run-started":
+		return &web.Flash{Tone: ui.ToneDone, Title: "A new run was started."}
+	case "cancel-asked":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The cancellation was recorded."}
+	case "asked-again":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The request is open again."}
+	case "withdrawn":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The approval was withdrawn before any worker acted on it."}
+	case "merged":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The pull request was merged."}
+	case "repository-added":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The repository was registered."}
+	case "token-revoked":
+		return &web.Flash{Tone: ui.ToneDone, Title: "The token no longer works."}
+	}
+	return nil
+}
+
+// postPreferences keeps the theme in a cookie and returns to the page.
+func (s *server) postPreferences(w http.ResponseWriter, r *http.Request) error {
+	values, err := form(r)
+	if err != nil {
+		return err
+	}
+	theme := values.Get("theme")
+	if !slices.Contains(themes(), theme) {
+		theme = "system"
+	}
+	http.SetCookie(w, &http.Cookie{Name: themeCookie, Value: theme, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, Secure: s.secure(), SameSite: http.SameSiteLaxMode})
+	return see(w, r, returnPath(values.Get("return_to")))
+}
+
+// getHome leads to the inbox.
+func (s *server) getHome(w http.ResponseWriter, r *http.Request) error {
+	return see(w, r, web.InboxURL)
+}
+
+// mayDecide reports whether a person holds the role that a gate asks for.
+func (p *principal) mayDecide(role policy.Role) bool { return p.kind == person && p.has(role) }

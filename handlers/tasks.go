@@ -1,0 +1,315 @@
+package handlers
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"signalbox/db"
+	"signalbox/internal/fault"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+	"signalbox/internal/typeid"
+	"signalbox/web"
+)
+
+// getTasks lists tasks.
+func (s *server) getTasks(w http.ResponseWriter, r *http.Request) error {
+	q, p := r.URL.Query(), who(r)
+	filter := db.TaskFilter{State: run.TaskState(q.Get("state")), Query: q.Get("q"), Limit: pageSize + 1}
+	var err error
+	if filter.Before, err = readCursor(q.Get("before")); err != nil {
+		return err
+	}
+	if repo := q.Get("repository"); repo != "" {
+		if filter.Repository, err = typeid.ParseField("repository", typeid.Repo, repo); err != nil {
+			return err
+		}
+	}
+	mine := q.Get("mine") == "1"
+	if mine {
+		filter.RequestedBy = p.user
+	}
+	list, err := s.store.Tasks(r.Context(), p.tenant, filter)
+	if err != nil {
+		return err
+	}
+	list, next := more(list, pageSize)
+	data := web.TasksPageData{
+		Shell: s.shell(r), States: states(run.TaskStates(), string(filter.State)), AnyAtAll: len(list) > 0, Pager: pager(r, len(list), next),
+		Filter: web.TaskFilter{Query: filter.Query, Mine: mine, Set: filter.Query != "" || mine || filter.State != "" || q.Get("repository") != ""},
+	}
+	if data.Repositories, err = s.repositoryOptions(r, q.Get("repository"), true); err != nil {
+		return err
+	}
+	for _, t := range list {
+		data.Rows = append(data.Rows, web.TaskRow{
+			ID: typeid.Format(typeid.Task, t.ID), Title: t.Title, Repository: t.RepositoryName, State: string(t.State), Since: t.UpdatedAt, Requester: t.Requester,
+			LastRunID: typeid.Format(typeid.Run, t.LastRun), RunState: string(t.LastRunState), Runs: t.RunsUsed, Created: t.CreatedAt,
+		})
+	}
+	if len(list) == 0 {
+		if data.AnyAtAll, err = s.store.AnyTask(r.Context(), p.tenant); err != nil {
+			return err
+		}
+	}
+	return s.render(w, r, http.StatusOK, web.TasksPage(data))
+}
+
+// getNewTask is the form, empty or filled from an earlier task.
+func (s *server) getNewTask(w http.ResponseWriter, r *http.Request) error {
+	values := url.Values{}
+	data := web.NewTaskPageData{}
+	if from := r.URL.Query().Get("from"); from != "" {
+		id, err := typeid.ParseField("from", typeid.Task, from)
+		if err != nil {
+			return err
+		}
+		t, err := s.store.Task(r.Context(), who(r).tenant, id)
+		if err != nil {
+			return err
+		}
+		values = url.Values{
+			"repository": {typeid.Format(typeid.Repo, t.Repository)}, "title": {t.Title}, "goal": {t.Goal}, "base_ref": {t.BaseRef}, "mode": {string(t.Contract.Mode)},
+			"risk": {t.Contract.Risk}, "scope": {strings.Join(t.Contract.Scope, "\n")}, "exclude": {strings.Join(t.Contract.Forbidden, "\n")},
+		}
+		if t.Contract.PlanGate {
+			values.Set("plan_gate", "on")
+		}
+		if t.Contract.AutoPR {
+			values.Set("auto_pr", "on")
+		}
+		data.StartedFrom = &web.Link{Text: t.Title, Href: web.TaskURL(from)}
+	}
+	return s.newTaskPage(w, r, http.StatusOK, data, values)
+}
+
+func (s *server) newTaskPage(w http.ResponseWriter, r *http.Request, code int, data web.NewTaskPageData, v url.Values) error {
+	data.Shell = s.shell(r)
+	var err error
+	if data.Repositories, err = s.repositoryOptions(r, v.Get("repository"), false); err != nil {
+		return err
+	}
+	mode := v.Get("mode")
+	if mode == "" {
+		mode = string(run.ModePRCreated)
+	}
+	data.Modes = web.CompletionModes(mode)
+	data.Title, data.Goal, data.BaseRef, data.Scope, data.Exclude = v.Get("title"), v.Get("goal"), v.Get("base_ref"), v.Get("scope"), v.Get("exclude")
+	data.PlanGate, data.AutoPR = v.Get("plan_gate") == "on", v.Get("auto_pr") == "on"
+	// A refused form keeps its key: sending it again is the same request, until its content changes.
+	data.IdempotencyKey = db.NewSecret()
+	rules, err := s.store.Rules(r.Context(), who(r).tenant)
+	if err != nil {
+		return err
+	}
+	data.PolicyNotes = policyNotes(rules)
+	return s.render(w, r, code, web.NewTaskPage(data))
+}
+
+// policyNotes say which gates are asked in any case.
+func policyNotes(r policy.Rules) []string {
+	var notes []string
+	for _, g := range []struct {
+		rule policy.GateRule
+		what string
+	}{{r.Gates.Plan, "the plan"}, {r.Gates.Patch, "the patch"}, {r.Gates.Report, "the report"}} {
+		role := string(g.rule.Role)
+		switch g.rule.When {
+		case policy.Always:
+			notes = append(notes, "Somebody with the role "+role+" approves "+g.what+"; you cannot do that for your own task.")
+		case policy.ByRisk:
+			var risks []string
+			for _, risk := range g.rule.Risks {
+				risks = append(risks, string(risk))
+			}
+			notes = append(notes, "For the risks "+strings.Join(risks, ", ")+" somebody with the role "+role+" approves "+g.what+".")
+		}
+	}
+	return append(notes, "Policy version "+r.Version+" is in force.")
+}
+
+// postTask submits a task.
+func (s *server) postTask(w http.ResponseWriter, r *http.Request) error {
+	values, in, err := s.formRequest(r, act{action: "task.submit", object: "task"})
+	if err != nil {
+		return err
+	}
+	spec, errs := taskForm(values)
+	if len(errs) > 0 {
+		return s.newTaskPage(w, r, http.StatusUnprocessableEntity, web.NewTaskPageData{Errors: errs}, values)
+	}
+	ack, err := s.store.CreateTask(r.Context(), in, spec)
+	if fault.KindOf(err) == fault.Invalid || fault.KindOf(err) == fault.Conflict {
+		f, _ := fault.Find(err)
+		field := map[string]string{"repository_id": "repository"}[f.Field]
+		return s.newTaskPage(w, r, status(f.Kind), web.NewTaskPageData{Errors: map[string]string{field: fault.Sentence(err)}}, values)
+	}
+	if err != nil {
+		return err
+	}
+	s.admit()
+	return see(w, r, web.TaskURL(typeid.Format(typeid.Task, ack.Task))+"?done=task-submitted")
+}
+
+// taskForm reads the form; the errors are by field.
+func taskForm(v url.Values) (db.TaskSpec, map[string]string) {
+	errs := map[string]string{}
+	spec := db.TaskSpec{Title: strings.TrimSpace(v.Get("title")), Goal: strings.TrimSpace(v.Get("goal")), BaseRef: strings.TrimSpace(v.Get("base_ref"))}
+	spec.Contract = run.Contract{
+		Mode: run.Mode(v.Get("mode")), Risk: v.Get("risk"), Scope: lines(v.Get("scope")), Forbidden: lines(v.Get("exclude")),
+		PlanGate: v.Get("plan_gate") == "on", AutoPR: v.Get("auto_pr") == "on",
+	}
+	if spec.Title == "" {
+		// One line of the goal is a better title than none.
+		first, _, _ := strings.Cut(spec.Goal, "\n")
+		spec.Title = string([]rune(first)[:min(len([]rune(first)), 200)])
+	}
+	var err error
+	if spec.Repository, err = typeid.Parse(typeid.Repo, v.Get("repository")); err != nil {
+		errs["repository"] = "Choose a repository."
+	}
+	checkSpec(&spec, func(field, sentence string) {
+		errs[map[string]string{"forbidden": "exclude"}[field]+strings.TrimPrefix(field, "forbidden")] = sentence
+	})
+	return spec, errs
+}
+
+func lines(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// getTask shows a task with its conversation of revisions.
+func (s *server) getTask(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Task)
+	if err != nil {
+		return err
+	}
+	ctx, p := r.Context(), who(r)
+	t, err := s.store.Task(ctx, p.tenant, id)
+	if err != nil {
+		return err
+	}
+	runs, err := s.store.Runs(ctx, p.tenant, db.RunFilter{Task: id, Limit: 50})
+	if err != nil {
+		return err
+	}
+	pulls, err := s.store.Pulls(ctx, p.tenant, db.PullFilter{Task: id})
+	if err != nil {
+		return err
+	}
+	data := web.TaskPageData{Shell: s.shell(r), Task: taskView(t), IdempotencyKey: db.NewSecret()}
+	if data.Conversation, err = s.conversation(r, t, runs); err != nil {
+		return err
+	}
+	for _, info := range runs {
+		data.Runs = append(data.Runs, runRow(info))
+	}
+	for _, pull := range pulls {
+		data.Pulls = append(data.Pulls, pullRef(pull))
+	}
+	asks := p.has(policy.RoleRequester) || p.has(policy.RoleAdmin)
+	data.MayCancel = asks && !t.State.Terminal() && !t.CancelRequested
+	data.MayRunAgain = asks && t.State == run.TaskReady && !t.CancelRequested && t.RunsUsed < t.MaxRuns
+	if t.State == run.TaskReady && t.RunsUsed >= t.MaxRuns {
+		data.WhyNoRun = "All runs that policy allows for one task are used up. Make a new task from this one."
+	}
+	return s.render(w, r, http.StatusOK, web.TaskPage(data))
+}
+
+func taskView(t db.TaskInfo) web.TaskView {
+	v := web.TaskView{
+		ID: typeid.Format(typeid.Task, t.ID), Title: t.Title, Goal: t.Goal, State: string(t.State), Since: t.UpdatedAt, Reason: t.ReasonWords,
+		Repository: t.RepositoryName, BaseRef: t.BaseRef, Mode: string(t.Contract.Mode), Scope: t.Contract.Scope, Exclude: t.Contract.Forbidden,
+		PlanGate: t.Contract.PlanGate, AutoPR: t.Contract.AutoPR, Requester: t.Requester, Created: t.CreatedAt, RunsUsed: t.RunsUsed, MaxRuns: t.MaxRuns,
+		ParentID: typeid.Format(typeid.Task, t.Parent),
+	}
+	if v.Reason == "" {
+		v.Reason = t.Reason
+	}
+	return v
+}
+
+// conversation is what a person asked and what came back, oldest first: the request, then of each run the stages that
+// a person would call a message.
+func (s *server) conversation(r *http.Request, t db.TaskInfo, runs []db.RunInfo) ([]web.TaskMessage, error) {
+	talk := []web.TaskMessage{{At: t.CreatedAt, Who: t.Requester, Actor: "human", What: "asked", Text: t.Goal}}
+	for i := len(runs) - 1; i >= 0; i-- {
+		events, err := s.eventsAfter(r, runs[i], 0, 1000)
+		if err != nil {
+			return nil, err
+		}
+		id := typeid.Format(typeid.Run, runs[i].ID)
+		for _, e := range events {
+			if !talks(run.Kind(e.Kind)) {
+				continue
+			}
+			line := web.Sentence(e)
+			talk = append(talk, web.TaskMessage{
+				At: e.At, Who: e.ActorName, Actor: e.ActorKind, What: line.Text, Text: line.Detail, Link: &web.Link{Text: "In the run", Href: web.RunEventURL(id, e.Seq)},
+			})
+		}
+	}
+	return talk, nil
+}
+
+// talks says which events are messages between people and machine.
+func talks(k run.Kind) bool {
+	switch k {
+	case run.KindPlanApprovalRequired, run.KindPatchCreated, run.KindReportCreated, run.KindNoChangeReported, run.KindVerificationFailed, run.KindJudgeRequiresFix,
+		run.KindHumanApprovalRequired, run.KindApproved, run.KindChangesRequested, run.KindRejected, run.KindApprovalExpired, run.KindApprovalReopened,
+		run.KindApprovalWithdrawn, run.KindPRCreated, run.KindCancelRequested, run.KindBudgetExceeded, run.KindReconciliationRequired, run.KindNonRetryableFailure:
+		return true
+	}
+	return false
+}
+
+func (s *server) postTaskRun(w http.ResponseWriter, r *http.Request) error {
+	return s.taskAction(w, r, "task.run", "run-started", func(in db.Request, id uuid.UUID, _ url.Values) (db.TaskAck, error) {
+		return s.store.RunAgain(r.Context(), in, id)
+	})
+}
+
+func (s *server) postTaskCancel(w http.ResponseWriter, r *http.Request) error {
+	return s.taskAction(w, r, "task.cancel", "task-cancelled", func(in db.Request, id uuid.UUID, v url.Values) (db.TaskAck, error) {
+		return s.store.CancelTask(r.Context(), in, id, reasonOr(v.Get("reason"), who(r)))
+	})
+}
+
+func (s *server) postTaskClose(w http.ResponseWriter, r *http.Request) error {
+	return s.taskAction(w, r, "task.close", "task-closed", func(in db.Request, id uuid.UUID, v url.Values) (db.TaskAck, error) {
+		return s.store.CloseTask(r.Context(), in, id, reasonOr(v.Get("reason"), who(r)))
+	})
+}
+
+func (s *server) taskAction(w http.ResponseWriter, r *http.Request, action, done string, do func(db.Request, uuid.UUID, url.Values) (db.TaskAck, error)) error {
+	id, err := pathID(r, "id", typeid.Task)
+	if err != nil {
+		return err
+	}
+	values, in, err := s.formRequest(r, act{action: action, object: "task", id: typeid.Format(typeid.Task, id)})
+	if err != nil {
+		return err
+	}
+	if _, err := do(in, id, values); err != nil {
+		return err
+	}
+	s.admit()
+	return see(w, r, web.TaskURL(typeid.Format(typeid.Task, id))+"?done="+done)
+}
+
+// reasonOr makes a reason where the person gave none: a cancelled run always has one.
+func reasonOr(reason string, p *principal) string {
+	if reason = strings.TrimSpace(reason); reason != "" {
+		return reason
+	}
+	return "No reason was given by " + p.name + "."
+}
