@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 
 	// 5 wiring.
 	"internal/devmode": {"db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
-	"cmd/signalbox": {"handlers", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
+	"cmd/signalbox": {"handlers", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
 		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault"},
 	"cmd/signalbox-worker": {"internal/worker", "internal/config", "internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent",
 		"internal/verify", "internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/policy"},
@@ -73,6 +73,7 @@ var mayImport = map[string][]string{
 	// Test-only: no binary of the product links them.
 	"internal/agent/testagent":  {},
 	"internal/dbtest":           {"internal/dbtest/throwaway", "internal/pgserver", "migrations"},
+	"internal/dbtest/drive":     {"db", "internal/dbtest", "internal/patch", "internal/policy", "internal/run"},
 	"internal/dbtest/throwaway": {"internal/pgserver"},
 	"internal/dbtest/cluster":   {"internal/dbtest/throwaway"},
 	"internal/dbtest/gotest":    {},

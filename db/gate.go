@@ -193,6 +193,8 @@ func (s *Store) gatePolicy(ctx context.Context, tx pgx.Tx, h held) (policy.Rules
 		}
 	}
 	f.Policy.VerificationPassed = h.run.Verification != ""
+	// The budget stops a run by a transition and a gate of its own; a person's decision about a result is not measured by it.
+	f.Policy.BudgetLeft = true
 	f.Policy.Result = policy.Result(h.run.Outcome)
 	if f.Policy.Gate, err = s.gateFacts(ctx, tx, h.run, h.gate); err != nil {
 		return rules, policy.Facts{}, err

@@ -84,7 +84,7 @@ func (s *Store) checkVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, 
 	}
 	if v.Verdict == policy.Approve && h.gate.Kind == string(run.GatePatch) {
 		if ok, why := policy.MayOverride(policy.Guards(rules, f)); !ok {
-			return fault.Newf(fault.Forbidden, "Nothing was approved: no person may override this. %s", why).WithCode("guard")
+			return fault.New(fault.Forbidden, why).WithCode("guard")
 		}
 	}
 	return nil

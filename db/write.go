@@ -131,7 +131,9 @@ func (w *write) effects(s step, scale float64, c *claimed) error {
 			w.leases = append(w.leases, sqlc.RunLease{RunID: r.ID, LeaseID: e.Lease.ID, FencingToken: e.Lease.Token,
 				Phase: string(e.Lease.Phase), WorkerID: c.worker, BootID: c.boot, AttemptID: r.Attempt, UserID: c.user,
 				ClaimID: c.claimID, ExpiresAt: at.Add(e.TTL)})
-			w.sandbox(r, e.Lease, run.SandboxRequested, "")
+			if e.Lease.Phase != run.PhasePublish { // a publisher runs no untrusted code and has no sandbox
+				w.sandbox(r, e.Lease, run.SandboxRequested, "")
+			}
 		case run.EndLease:
 			w.endedLeases = append(w.endedLeases, sqlc.RunLease{RunID: r.ID, LeaseID: e.Lease.ID})
 			if e.Lease.Phase != run.PhasePublish {
