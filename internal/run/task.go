@@ -131,12 +131,20 @@ func (e *TaskError) Error() string {
 	return s
 }
 
-// ReduceTask applies one event to a task: pure and total, as Reduce is.
+// ReduceTask applies one event to a task: pure and total, as Reduce is. Refused,
+// it returns the task as it was.
 func ReduceTask(t Task, ev TaskEvent) (Task, error) {
 	if !taskLegal(t.State, ev) {
 		return t, &TaskError{State: t.State, Kind: ev.Kind}
 	}
-	before := t
+	next, err := reduceTask(t, ev)
+	if err != nil {
+		return t, err
+	}
+	return next, nil
+}
+
+func reduceTask(t Task, ev TaskEvent) (Task, error) {
 	if ev.Reason != "" {
 		t.Reason = ev.Reason
 	}
@@ -155,7 +163,7 @@ func ReduceTask(t Task, ev TaskEvent) (Task, error) {
 		return taskRun(t, ev)
 	case TaskEvRunWaits, TaskEvRunGoesOn:
 		if !t.Active {
-			return before, &TaskError{t.State, ev.Kind, "no run is active"}
+			return t, &TaskError{t.State, ev.Kind, "no run is active"}
 		}
 		t.State = TaskRunning
 		if ev.Kind == TaskEvRunWaits {
@@ -165,7 +173,7 @@ func ReduceTask(t Task, ev TaskEvent) (Task, error) {
 		return taskRunEnded(t, ev)
 	case TaskEvMerged, TaskEvPRClosed, TaskEvMergeWaitOver:
 		if !t.AwaitsMerge {
-			return before, &TaskError{t.State, ev.Kind, "the task does not wait for a merge"}
+			return t, &TaskError{t.State, ev.Kind, "the task does not wait for a merge"}
 		}
 		t.AwaitsMerge = false
 		switch ev.Kind {
