@@ -70,6 +70,9 @@ type File struct {
 	Agents map[string]Profile `yaml:"agents"`
 	// Caches of dependencies, visible to agents and to verification.
 	Caches []Cache `yaml:"caches"`
+	// Env and Mounts are those of every sandbox here: where toolchains lie.
+	Env    map[string]string `yaml:"env"`
+	Mounts []MountFile       `yaml:"mounts"`
 	// Tools are capabilities beside the programs that are found, for example java-21.
 	Tools []string `yaml:"tools"`
 	// LocalForge is the folder of the local forge's bare repositories.
@@ -158,6 +161,14 @@ func (f File) check() error {
 	say := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("worker configuration: "+format, args...))
 	}
+	mounts := func(where string, list []MountFile) {
+		for _, m := range list {
+			if !filepath.IsAbs(m.Host) || (m.Inside != "" && !filepath.IsAbs(m.Inside)) {
+				say("%s: %q and %q must be absolute paths", where, m.Host, m.Inside)
+			}
+		}
+	}
+	mounts("mounts", f.Mounts)
 	name := regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,99}$`)
 	for n, p := range f.Agents {
 		if !name.MatchString(n) {
@@ -172,11 +183,7 @@ func (f File) check() error {
 		if !slices.Contains([]string{"", "auto", "agent", "contract"}, p.Plan) {
 			say("agents.%s.plan is %q, known are: auto, agent, contract", n, p.Plan)
 		}
-		for _, m := range p.Mounts {
-			if !filepath.IsAbs(m.Host) || (m.Inside != "" && !filepath.IsAbs(m.Inside)) {
-				say("agents.%s.mounts: %q and %q must be absolute paths", n, m.Host, m.Inside)
-			}
-		}
+		mounts("agents."+n+".mounts", p.Mounts)
 	}
 	seen := map[string]bool{}
 	for _, c := range f.Caches {

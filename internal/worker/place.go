@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,7 @@ func (s *session) fetchBase(base string) error {
 // open makes a workspace with the files of tree and a sandbox over it. convenience adds the throw-away .git at base.
 func (s *session) open(name string, slot int, tree string, convenience bool, mounts []MountFile) (*place, error) {
 	p := &place{s: s, dir: filepath.Join(s.dir, name), slot: slot, env: map[string]string{}}
+	maps.Copy(p.env, s.w.cfg.File.Env)
 	s.boxes = append(s.boxes, p)
 	err := s.act("sandbox", "Prepare the "+name+" sandbox", func() (string, error) {
 		if err := sandbox.MakeLayout(p.dir); err != nil {
@@ -112,7 +114,7 @@ func (s *session) open(name string, slot int, tree string, convenience bool, mou
 		if err := p.caches(&spec); err != nil {
 			return "", localFailure(err, "Copying the dependency caches")
 		}
-		for _, m := range mounts {
+		for _, m := range slices.Concat(s.w.cfg.File.Mounts, mounts) {
 			spec.ReadOnly = append(spec.ReadOnly, sandbox.Mount{Host: m.Host, Inside: m.Inside})
 		}
 		if err := s.w.box.Own(p.dir, slot); err != nil {

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,7 +173,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stop(errDone)
 	var beats, work sync.WaitGroup
 	beats.Go(func() { w.heartbeats(base) })
-	w.claims(ctx, base, &work)
+	refused := w.claims(ctx, base, &work)
 
 	w.drain(&work)
 	stop(errDone)
@@ -182,7 +183,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.api.deregister(goodbye, w.boot.BootId); err != nil {
 		w.log.Warn("goodbye not heard", "error", err)
 	}
-	return nil
+	return refused
 }
 
 func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) {
@@ -225,21 +226,22 @@ func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) 
 	return r, nil
 }
 
-// claims asks for as much work as there is room for, until ctx ends.
-func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) {
+// claims asks for as much work as there is room for, until ctx ends. An error means that the server no longer knows
+// this credential or this boot: only a new start helps.
+func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) error {
 	for ctx.Err() == nil {
 		w.mu.Lock()
 		paused := w.paused
 		w.mu.Unlock()
 		if paused {
 			if !pause(ctx, w.beat) {
-				return
+				return nil
 			}
 			continue
 		}
 		free := w.free(ctx)
 		if len(free) == 0 {
-			return
+			return nil
 		}
 		claim := wire.Claim{ClaimId: "claim-" + rand.Text(), BootId: w.boot.BootId, Phases: w.cfg.Phases, Max: len(free), WaitSeconds: 20}
 		ack, err := w.api.claim(ctx, claim)
@@ -251,10 +253,13 @@ func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) {
 			cancel()
 		}
 		if err != nil {
-			w.log.Error("claim refused", "error", err)
 			w.giveBack(free)
+			if p, ok := errors.AsType[*problemError](err); ok && p.status >= 401 && p.status <= 410 && p.status != http.StatusConflict {
+				return fmt.Errorf("worker ended: %w", err)
+			}
+			w.log.Error("claim refused", "error", err)
 			if !pause(ctx, 5*time.Second) {
-				return
+				return nil
 			}
 			continue
 		}
@@ -272,6 +277,7 @@ func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) {
 		}
 		w.giveBack(free)
 	}
+	return nil
 }
 
 // free waits for one free slot and takes all that are free.
@@ -336,66 +342,6 @@ func (w *Worker) drain(work *sync.WaitGroup) {
 	}
 	w.mu.Unlock()
 	<-done
-}
-
-// heartbeats speaks for all leases at once. A tick that is not answered in time is followed by the next one: the
-// leases know by themselves how long they may trust the last answer.
-func (w *Worker) heartbeats(ctx context.Context) {
-	tick := time.NewTicker(w.beat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-w.wake:
-		}
-		if err := w.heartbeatOnce(ctx); err != nil && ctx.Err() == nil {
-			w.log.Warn("heartbeat not answered", "error", err)
-		}
-	}
-}
-
-func (w *Worker) beatNow() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (w *Worker) heartbeatOnce(ctx context.Context) error {
-	w.mu.Lock()
-	b := wire.Heartbeat{BootId: w.boot.BootId, State: wire.WorkerReady, Leases: []wire.HeldLease{}}
-	if w.draining {
-		b.State = wire.WorkerDraining
-	}
-	held := make(map[string]*lease, len(w.leases))
-	for id, l := range w.leases {
-		held[id] = l
-		b.Leases = append(b.Leases, wire.HeldLease{LeaseId: id, FencingToken: l.as.FencingToken, RunId: l.as.RunId})
-	}
-	w.mu.Unlock()
-	return w.beatFor(ctx, b, held)
-}
-
-func (w *Worker) beatFor(ctx context.Context, b wire.Heartbeat, held map[string]*lease) error {
-	// Shorter than the lease: an answer that comes later is worth nothing.
-	each, cancel := context.WithTimeout(ctx, max(w.ttl/3, 200*time.Millisecond))
-	defer cancel()
-	sent := time.Now()
-	ack, err := w.api.heartbeat(each, b)
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	w.paused = ack.Drain
-	w.mu.Unlock()
-	for _, s := range ack.Leases {
-		if l, ok := held[s.LeaseId]; ok {
-			l.signal(s, sent, w.ttl)
-		}
-	}
-	return nil
 }
 
 // Check tries to break out of the sandbox and prints each attempt. It speaks to nobody.
