@@ -22,11 +22,17 @@ func refName(s string) bool {
 		!strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock") && !strings.HasSuffix(s, "/") && !strings.Contains(s, "//")
 }
 
+// defaultProfile is the agent profile of a task that names none; each worker configures what it is.
+const defaultProfile = "default"
+
 // checkSpec fills defaults and tells each field that cannot be accepted.
 func checkSpec(spec *db.TaskSpec, wrong func(field, sentence string)) {
 	c := &spec.Contract
 	if c.Mode == "" {
 		c.Mode = run.ModePRCreated
+	}
+	if spec.AgentProfile == "" {
+		spec.AgentProfile = defaultProfile
 	}
 	if c.Risk == "" {
 		c.Risk = string(policy.RiskLow)

@@ -1178,15 +1178,6 @@ type DecisionCreate struct {
 	// Notes Notes for the agent beside an approval.
 	Notes string `json:"notes,omitempty,omitzero"`
 
-	// RaiseCostMicros Budget gates: the new bound of cost.
-	RaiseCostMicros int64 `json:"raise_cost_micros,omitempty,omitzero"`
-
-	// RaiseTokens Budget gates: the new bound of tokens.
-	RaiseTokens int64 `json:"raise_tokens,omitempty,omitzero"`
-
-	// RaiseWallClockSeconds Budget gates: the new bound of active time.
-	RaiseWallClockSeconds int `json:"raise_wall_clock_seconds,omitempty,omitzero"`
-
 	// Reconcile Reconcile gates: try again, or take over the pull request at `adopt_url`.
 	Reconcile DecisionCreateReconcile `json:"reconcile,omitempty,omitzero"`
 
@@ -2396,7 +2387,7 @@ type TaskCreate struct {
 	// Acceptance Sentences that must be true in the end.
 	Acceptance []string `json:"acceptance,omitempty,omitzero"`
 
-	// AgentProfile A profile of the workers' configuration; the policy's default when absent.
+	// AgentProfile A profile of the workers' configuration; `default` when absent.
 	AgentProfile string `json:"agent_profile,omitempty,omitzero"`
 
 	// Attestation Ask for an attestation by somebody else.
