@@ -9,6 +9,7 @@ import (
 
 	"signalbox/internal/agent"
 	"signalbox/internal/git"
+	"signalbox/internal/patch"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/wire"
 )
@@ -244,15 +245,15 @@ func (s *session) agentEvents(begun func()) (sink func(agent.Event), settle func
 
 // handIn takes the patch and reports it, or the report, or that nothing needs to change.
 func (s *session) handIn(p *place, profile Profile, out agent.Outcome) error {
-	patch, err := s.takePatch(p)
+	taken, err := s.takePatch(p)
 	if err != nil {
 		return err
 	}
 	s.keepLog()
 	if s.as.Contract.Mode == wire.AnalysisReportCreated {
-		return s.handInReport(out, patch)
+		return s.handInReport(out, taken)
 	}
-	if patch.Empty() {
+	if taken.Empty() {
 		if !out.NoChange && !profile.EmptyIsNoChange {
 			return fail(codeEmptyPatch, "The agent ended without a change and did not say that none is needed.")
 		}
@@ -263,20 +264,20 @@ func (s *session) handIn(p *place, profile Profile, out agent.Outcome) error {
 		}
 		return s.l.step(wire.RunCommand{Command: wire.CmdNoChangeSubmitted, NoChangeSubmitted: &wire.NoChangeSubmitted{Summary: clip(summary, 4000)}})
 	}
-	stored, err := s.store(wire.ArtifactKindPatch, "change.patch", patch.Bytes, uploadOptions{base: s.base, tree: patch.Tree})
+	stored, err := s.store(wire.ArtifactKindPatch, "change.patch", taken.Bytes, uploadOptions{base: s.base, tree: taken.Tree})
 	if err != nil {
 		return refusedUpload(err, codePatchInvalid, "The server refused the patch")
 	}
 	s.w.cfg.Hook(PointAfterPatchStored)
 	s.l.facts.drain()
 	return s.l.step(wire.RunCommand{Command: wire.CmdPatchSubmitted, PatchSubmitted: &wire.PatchSubmitted{
-		ArtifactId: stored.Id, BaseCommit: s.base, ResultTree: patch.Tree, Summary: clip(out.Summary, 4000),
+		ArtifactId: stored.Id, BaseCommit: s.base, ResultTree: taken.Tree, Summary: clip(out.Summary, 4000),
 	}})
 }
 
-func (s *session) handInReport(out agent.Outcome, patch git.Patch) error {
-	if !patch.Empty() {
-		if _, err := s.l.upload(s.l.work, wire.ArtifactKindEvidence, "unexpected.patch", patch.Bytes, uploadOptions{}); err != nil {
+func (s *session) handInReport(out agent.Outcome, taken git.Patch) error {
+	if !taken.Empty() {
+		if _, err := s.l.upload(s.l.work, wire.ArtifactKindEvidence, "unexpected.patch", taken.Bytes, uploadOptions{}); err != nil {
 			return err
 		}
 		return fail(codeUnexpectedDiff, "The task asked for a report only, but files were changed.")
@@ -297,18 +298,18 @@ func (s *session) handInReport(out agent.Outcome, patch git.Patch) error {
 }
 
 func (s *session) takePatch(p *place) (git.Patch, error) {
-	var patch git.Patch
+	var taken git.Patch
 	err := s.act("patch", "Take the patch", func() (string, error) {
 		var err error
-		if patch, err = s.repo.Patch(s.l.work, s.base, p.checkout(), git.Limits{}); err != nil {
+		if taken, err = s.repo.Patch(s.l.work, s.base, p.checkout(), git.Limits{PatchBytes: patch.MaxBytes}); err != nil {
 			return "", gitFailure(err, "Taking the patch")
 		}
-		for _, skip := range patch.Skipped {
+		for _, skip := range taken.Skipped {
 			s.note("worker", "not part of the change: %q: %s", skip.Path, skip.Why)
 		}
-		return fmt.Sprintf("%d bytes; %d things in the workspace cannot be part of a change.", len(patch.Bytes), len(patch.Skipped)), nil
+		return fmt.Sprintf("%d bytes; %d things in the workspace cannot be part of a change.", len(taken.Bytes), len(taken.Skipped)), nil
 	})
-	return patch, err
+	return taken, err
 }
 
 // store uploads as a step.
@@ -339,11 +340,11 @@ func (s *session) keepPartial(p *place, err error) error {
 	if s.l.ctx.Err() != nil || p.box == nil {
 		return err
 	}
-	patch, patchErr := s.repo.Patch(s.l.ctx, s.base, p.checkout(), git.Limits{})
-	if patchErr != nil || patch.Empty() {
+	partial, patchErr := s.repo.Patch(s.l.ctx, s.base, p.checkout(), git.Limits{PatchBytes: patch.MaxBytes})
+	if patchErr != nil || partial.Empty() {
 		return err
 	}
-	if _, upErr := s.l.upload(s.l.ctx, wire.ArtifactKindEvidence, "partial.patch", patch.Bytes, uploadOptions{}); upErr != nil {
+	if _, upErr := s.l.upload(s.l.ctx, wire.ArtifactKindEvidence, "partial.patch", partial.Bytes, uploadOptions{}); upErr != nil {
 		s.w.log.Warn("partial change not stored", "lease_id", s.as.LeaseId, "error", upErr)
 	}
 	return err

@@ -142,7 +142,7 @@ func (s *session) openLog() error {
 func (s *session) output(stream, call string) io.Writer {
 	limit := s.as.Limits.MaxOutputBytes
 	if limit <= 0 {
-		limit = 64 << 20
+		limit = 32 << 20
 	}
 	if s.logTo == nil {
 		s.logTo = &bounded{next: s.log, left: limit}
