@@ -181,7 +181,7 @@ func isolations(v any, found func(string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			if tier, ok := inner.(string); ok && key == "isolation" && tier != "" {
+			if tier, ok := inner.(string); ok && (key == "isolation" || key == "tier") && tier != "" {
 				found(tier)
 			}
 			isolations(inner, found)
