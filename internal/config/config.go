@@ -23,14 +23,15 @@ type Server struct {
 	DatabaseAppURL   Secret `env:"SIGNALBOX_DATABASE_APP_URL" doc:"Postgres address of the role signalbox_app (reads for pages); the engine's address where empty."`
 	DatabaseOwnerURL Secret `env:"SIGNALBOX_DATABASE_OWNER_URL" required:"migrate" doc:"Postgres address of the role signalbox_owner; only migrations use it."`
 
-	ArtifactURL  string `env:"SIGNALBOX_ARTIFACT_URL" required:"serve" doc:"Where artifacts are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
-	LocalForge   string `env:"SIGNALBOX_LOCAL_FORGE" doc:"Folder of the bare repositories of the local forge; empty for none."`
-	SessionKey   Secret `env:"SIGNALBOX_SESSION_KEY" required:"serve" doc:"Key that authenticates cookies, at least 32 characters; changing it signs everybody out."`
-	ProviderName string `env:"SIGNALBOX_OIDC_NAME" default:"Single sign-on" doc:"Name of the first OpenID provider on the login page."`
-	Issuer       string `env:"SIGNALBOX_OIDC_ISSUER" doc:"Issuer address of the first OpenID provider, exactly as the provider spells it (a trailing slash counts)."`
-	ClientID     string `env:"SIGNALBOX_OIDC_CLIENT_ID" doc:"Client id at that provider."`
-	ClientSecret Secret `env:"SIGNALBOX_OIDC_CLIENT_SECRET" doc:"Client secret at that provider; empty for a public client."`
-	GroupsClaim  string `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
+	ArtifactURL  string   `env:"SIGNALBOX_ARTIFACT_URL" required:"serve" doc:"Where artifacts are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
+	LocalForge   string   `env:"SIGNALBOX_LOCAL_FORGE" doc:"Folder of the bare repositories of the local forge; empty for none."`
+	SessionKey   Secret   `env:"SIGNALBOX_SESSION_KEY" required:"serve" doc:"Key that authenticates cookies, at least 32 characters; changing it signs everybody out."`
+	ProviderName string   `env:"SIGNALBOX_OIDC_NAME" default:"Single sign-on" doc:"Name of the first OpenID provider on the login page."`
+	Issuer       string   `env:"SIGNALBOX_OIDC_ISSUER" doc:"Issuer address of the first OpenID provider, exactly as the provider spells it (a trailing slash counts)."`
+	ClientID     string   `env:"SIGNALBOX_OIDC_CLIENT_ID" doc:"Client id at that provider."`
+	ClientSecret Secret   `env:"SIGNALBOX_OIDC_CLIENT_SECRET" doc:"Client secret at that provider; empty for a public client."`
+	GroupsClaim  string   `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
+	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times."`
 
 	LeaseTTL      time.Duration `env:"SIGNALBOX_LEASE_TTL" default:"30s" min:"1s" doc:"A worker that has not been heard of for this long has lost its lease."`
 	ReaperTick    time.Duration `env:"SIGNALBOX_REAPER_TICK" default:"1s" min:"10ms" doc:"Pause between two looks for what has run out."`
