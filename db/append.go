@@ -77,10 +77,14 @@ func (s *Store) Append(ctx context.Context, h Holder, b Batch) (replayed bool, e
 		}
 		return s.append(ctx, tx, h, g, b)
 	})
-	if err == nil && !replayed {
-		s.ring(Change{Tenant: h.Ref.Tenant, Run: h.Ref.Run})
+	if err != nil || replayed {
+		return replayed, translate(err, "run")
 	}
-	return replayed, translate(err, "run")
+	s.ring(Change{Tenant: h.Ref.Tenant, Run: h.Ref.Run})
+	if b.kind() == "usage" {
+		return false, s.checkBudget(ctx, h)
+	}
+	return false, nil
 }
 
 func (s *Store) append(ctx context.Context, tx pgx.Tx, h Holder, g sqlc.GuardLeaseRow, b Batch) error {
@@ -133,16 +137,15 @@ func (s *Store) append(ctx context.Context, tx pgx.Tx, h Holder, g sqlc.GuardLea
 	if err != nil {
 		return err
 	}
-	if err := s.q.InsertUsage(ctx, tx, raw); err != nil {
-		return fmt.Errorf("store usage: %w", err)
-	}
-	return s.checkBudget(ctx, tx, h)
+	return wrap("store usage", s.q.InsertUsage(ctx, tx, raw))
 }
 
 // checkBudget tells the worker to stop where a limit is reached: the signal goes
-// with the next heartbeat, and the worker stores diff and logs first.
-func (s *Store) checkBudget(ctx context.Context, tx pgx.Tx, h Holder) error {
-	row, err := s.q.LoadRun(ctx, tx, h.Ref.Tenant, h.Ref.Run)
+// with the next heartbeat, and the worker stores diff and logs first. It is a
+// statement of its own, because the usage is stored under the lease's lock and
+// the run's comes before that one.
+func (s *Store) checkBudget(ctx context.Context, h Holder) error {
+	row, err := s.q.LoadRun(ctx, s.pool, h.Ref.Tenant, h.Ref.Run)
 	if err != nil {
 		return fmt.Errorf("load run: %w", err)
 	}
@@ -150,14 +153,14 @@ func (s *Store) checkBudget(ctx context.Context, tx pgx.Tx, h Holder) error {
 	if err != nil {
 		return err
 	}
-	u, err := s.q.RunSpent(ctx, tx, r.ID)
+	u, err := s.q.RunSpent(ctx, s.pool, r.ID)
 	if err != nil {
 		return fmt.Errorf("load usage: %w", err)
 	}
 	if overspent(r.Limits, u) == "" {
 		return nil
 	}
-	_, err = s.q.SignalRun(ctx, tx, "budget", r.Tenant, r.ID)
+	_, err = s.q.SignalRun(ctx, s.pool, "budget", r.Tenant, r.ID)
 	return wrap("signal the budget", err)
 }
 

@@ -63,19 +63,28 @@ const maxTries = 3
 // again on the new truth, at most three times. A change that concerns the task as
 // well is made under the run's and the task's row locks.
 func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
+	taken := false
 	for range maxTries {
 		ack, err := s.applyOptimistic(ctx, ref, in)
 		switch {
 		case errors.Is(err, errNeedsLocks):
 			ack, err = s.applyLocked(ctx, ref, in)
 			if keyTaken(err) {
+				taken = true
 				continue
 			}
 			return ack, translate(err, "run")
-		case errors.Is(err, errMoved), keyTaken(err), transient(err):
+		case keyTaken(err):
+			taken = true
+			continue
+		case errors.Is(err, errMoved), transient(err):
 			continue
 		}
 		return ack, translate(err, "run")
+	}
+	if taken && in.Hash == nil {
+		// The server said it before: the event is in the log already.
+		return Ack{}, fault.New(fault.Conflict, "Nothing was changed: this was recorded before.").WithCode("recorded_before")
 	}
 	return Ack{}, fault.New(fault.Conflict, "Nothing was changed: the run moved on several times meanwhile. Look again and repeat.").WithCode("contended")
 }
@@ -176,13 +185,31 @@ func (s *Store) writeOf(ref Ref, row sqlc.Run, steps []step, ack Ack, in Intent)
 		if err != nil {
 			return nil, fmt.Errorf("encode answer: %w", err)
 		}
-		w.keys = append(w.keys, sqlc.IdempotencyKey{TenantID: ref.Tenant, Scope: runScope(ref.Run), Key: in.Key,
+		w.keys = append(w.keys, sqlc.IdempotencyKey{TenantID: ref.Tenant, Scope: in.scope(ref.Run), Key: in.Key,
 			RequestHash: in.Hash, Status: 200, Answer: answer})
 	}
 	return w, nil
 }
 
-func runScope(id uuid.UUID) string { return "run:" + id.String() }
+// sender is whose key it is: two senders never share one.
+func (in Intent) sender() string {
+	if in.Command != nil {
+		return in.Worker.String()
+	}
+	return in.By.ID
+}
+
+// scope is where the key counts: the run and its sender.
+func (in Intent) scope(id uuid.UUID) string { return "run:" + id.String() + ":" + in.sender() }
+
+// eventID names the event. A key of a request is told apart from the server's own
+// names, so that nobody can take one of those in advance.
+func (in Intent) eventID() string {
+	if in.Hash == nil {
+		return in.Key
+	}
+	return in.sender() + "/" + in.Key
+}
 
 // replayed answers a key that was used before.
 func (s *Store) replayed(ctx context.Context, h sqlc.DBTX, ref Ref, in Intent) (Ack, bool, error) {
@@ -190,7 +217,7 @@ func (s *Store) replayed(ctx context.Context, h sqlc.DBTX, ref Ref, in Intent) (
 		return Ack{}, false, nil
 	}
 	var ack Ack
-	ok, err := s.storedAnswer(ctx, h, ref.Tenant, runScope(ref.Run), in.Key, in.Hash, &ack)
+	ok, err := s.storedAnswer(ctx, h, ref.Tenant, in.scope(ref.Run), in.Key, in.Hash, &ack)
 	ack.Replayed = ok
 	return ack, ok, err
 }
@@ -231,7 +258,7 @@ func (s *Store) decide(ctx context.Context, h sqlc.DBTX, row sqlc.Run, live bool
 		by.Kind = run.ActorFor(r.State, payload.Kind(), spec.Actor)
 		cause = &run.Cause{Command: in.Command.Name(), Lease: &in.Lease.ID}
 	}
-	steps, err := reduceAll(r, run.Event{ID: in.Key, By: by, At: micro(now), Cause: cause, Lease: in.Lease, Payload: payload})
+	steps, err := reduceAll(r, run.Event{ID: in.eventID(), By: by, At: micro(now), Cause: cause, Lease: in.Lease, Payload: payload})
 	if err != nil {
 		return nil, Ack{}, refused(err, r)
 	}

@@ -59,20 +59,18 @@ func (s *Store) PutArtifact(ctx context.Context, h Holder, a NewArtifact) (Store
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		row := sqlc.Artifact{ID: typeid.New(), TenantID: h.Ref.Tenant, RunID: h.Ref.Run, Kind: a.Kind, Name: a.Name, Sha256: a.SHA256,
 			Size: a.Size, BlobKey: a.BlobKey, LeaseID: &h.Lease.ID}
-		_, err := s.q.LiveLease(ctx, tx, h.Ref.Run, h.Lease.ID, h.Lease.Token, h.Worker)
+		l, err := s.q.LiveLease(ctx, tx, sqlc.LiveLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			if row.Late, err = s.mayBeLate(ctx, tx, h); err != nil {
+			row.Late = true
+			if row.AttemptNo, err = s.mayBeLate(ctx, tx, h); err != nil {
 				return err
 			}
 		case err != nil:
 			return fmt.Errorf("check lease: %w", err)
+		default:
+			row.AttemptNo = l.AttemptNo
 		}
-		r, err := s.q.LoadRun(ctx, tx, h.Ref.Tenant, h.Ref.Run)
-		if err != nil {
-			return translate(err, "run")
-		}
-		row.AttemptNo = r.Run.AttemptNo
 		raw, err := encode(row)
 		if err != nil {
 			return err
@@ -116,17 +114,17 @@ func (s *Store) putFindings(ctx context.Context, tx pgx.Tx, row sqlc.Artifact, a
 	return nil
 }
 
-// mayBeLate reports that the lease was this worker's and ended a moment ago.
-func (s *Store) mayBeLate(ctx context.Context, tx pgx.Tx, h Holder) (bool, error) {
-	l, err := s.q.WasLeasedTo(ctx, tx, sqlc.WasLeasedToParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID.String(),
-		Token: fmt.Sprint(h.Lease.Token), Worker: h.Worker.String()})
+// mayBeLate holds that the lease was this worker's and ended a moment ago, and
+// returns the attempt that it was given for.
+func (s *Store) mayBeLate(ctx context.Context, tx pgx.Tx, h Holder) (int32, error) {
+	l, err := s.q.EndedLease(ctx, tx, sqlc.EndedLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
+	if errors.Is(err, pgx.ErrNoRows) || (err == nil && !l.Recent) {
+		return 0, s.staleHolder(ctx, h)
+	}
 	if err != nil {
-		return false, fmt.Errorf("look for the ended lease: %w", err)
+		return 0, fmt.Errorf("look for the ended lease: %w", err)
 	}
-	if !l.Held || !l.Recent {
-		return false, s.staleHolder(ctx, h)
-	}
-	return true, nil
+	return l.AttemptNo, nil
 }
 
 func storedArtifact(a sqlc.Artifact) StoredArtifact {

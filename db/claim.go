@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,7 +60,7 @@ func (s *Store) Claim(ctx context.Context, in ClaimRequest) (out []Claimed, repl
 			replayed = len(out) > 0
 			return err
 		}
-		if boot.State != "READY" && boot.State != "STARTING" {
+		if boot.DrainRequested || (boot.State != "READY" && boot.State != "STARTING") {
 			return nil
 		}
 		held, err := s.q.LeasesOfBoot(ctx, tx, in.Boot)
@@ -84,8 +85,9 @@ func (s *Store) claimedBefore(ctx context.Context, tx pgx.Tx, in ClaimRequest) (
 		return nil, fmt.Errorf("look up the claim: %w", err)
 	}
 	out := make([]Claimed, 0, len(ls))
-	for _, l := range ls {
-		out = append(out, Claimed{Ref: Ref{l.TenantID, l.RunID}, TTL: s.timing.LeaseTTL, Lease: run.Lease{ID: l.LeaseID,
+	for _, x := range ls {
+		l := x.RunLease
+		out = append(out, Claimed{Ref: Ref{l.TenantID, l.RunID}, State: run.State(x.State), TTL: s.timing.LeaseTTL, Lease: run.Lease{ID: l.LeaseID,
 			Token: l.FencingToken, Phase: run.Phase(l.Phase), Worker: l.WorkerID.String(), Boot: l.BootID.String()}})
 	}
 	return out, nil
@@ -96,14 +98,18 @@ func (s *Store) claimedBefore(ctx context.Context, tx pgx.Tx, in ClaimRequest) (
 func (s *Store) claim(ctx context.Context, tx pgx.Tx, in ClaimRequest, boot sqlc.WorkerBoot, most int) ([]Claimed, *write, error) {
 	phases := make([]string, 0, len(in.Phases))
 	for _, p := range in.Phases {
-		phases = append(phases, string(p))
+		if slices.Contains(in.Worker.Phases, p) {
+			phases = append(phases, string(p))
+		}
 	}
 	w := &write{}
 	var out []Claimed
 	var steps [][]step
 	passed := []uuid.UUID{}
-	for len(out) < most {
-		items, err := s.q.PickItems(ctx, tx, phases, in.Worker.Tenant, passed, int32(most-len(out)))
+	// What this worker may not take is passed over in growing steps, so that a long row of it costs few looks; looking
+	// no further than maxPassed bounds how many items one claim holds locked.
+	for wide := 1; len(out) < most && len(passed) < maxPassed; wide *= 4 {
+		items, err := s.q.PickItems(ctx, tx, phases, in.Worker.Tenant, passed, int32((most-len(out))*wide))
 		if err != nil {
 			return nil, nil, fmt.Errorf("pick items: %w", err)
 		}
@@ -113,7 +119,7 @@ func (s *Store) claim(ctx context.Context, tx pgx.Tx, in ClaimRequest, boot sqlc
 		for _, i := range items {
 			passed = append(passed, i.RunID)
 		}
-		got, st, err := s.claimItems(ctx, tx, in, boot, items, w)
+		got, st, err := s.claimItems(ctx, tx, in, boot, items, most-len(out), w)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -137,27 +143,38 @@ func (s *Store) claim(ctx context.Context, tx pgx.Tx, in ClaimRequest, boot sqlc
 	return out, w, nil
 }
 
-// claimItems locks the runs of the items in id order and leases those that
-// reducer and policy allow.
-func (s *Store) claimItems(ctx context.Context, tx pgx.Tx, in ClaimRequest, boot sqlc.WorkerBoot, items []sqlc.PickItemsRow, w *write) ([]Claimed, [][]step, error) {
+// maxPassed is how many items a claim looks at in all.
+const maxPassed = 2000
+
+// claimItems locks the runs of the items in id order and leases, oldest item
+// first, those that reducer and policy allow, at most the given number.
+func (s *Store) claimItems(ctx context.Context, tx pgx.Tx, in ClaimRequest, boot sqlc.WorkerBoot, items []sqlc.PickItemsRow, most int, w *write) ([]Claimed, [][]step, error) {
 	ids := make([]uuid.UUID, 0, len(items))
-	byRun := make(map[uuid.UUID]sqlc.PickItemsRow, len(items))
 	for _, i := range items {
 		ids = append(ids, i.RunID)
-		byRun[i.RunID] = i
 	}
 	rows, err := s.q.LockRuns(ctx, tx, ids)
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock runs: %w", err)
 	}
-	tokens, err := s.q.NextTokens(ctx, tx, int32(len(rows)))
+	locked := make(map[uuid.UUID]sqlc.LockRunsRow, len(rows))
+	for _, row := range rows {
+		locked[row.Run.ID] = row
+	}
+	tokens, err := s.q.NextTokens(ctx, tx, int32(len(items)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("take fencing tokens: %w", err)
 	}
 	var out []Claimed
 	var all [][]step
-	for n, row := range rows {
-		item := byRun[row.Run.ID]
+	for n, item := range items {
+		if len(out) == most {
+			break
+		}
+		row, ok := locked[item.RunID]
+		if !ok {
+			return nil, nil, fmt.Errorf("the item of run %s has no run", item.RunID)
+		}
 		ev, ok, err := s.claimEvent(ctx, tx, in, boot, item, row, tokens[n])
 		if err != nil {
 			return nil, nil, err

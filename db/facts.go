@@ -270,7 +270,7 @@ func (s *Store) verificationFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c
 	if err != nil {
 		return fmt.Errorf("load the verification report: %w", err)
 	}
-	before, err := s.q.PreviousFailure(ctx, h, r.ID, int32(r.AttemptNo), a.ID)
+	before, err := s.q.PreviousFailure(ctx, h, r.ID, int32(r.AttemptNo))
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("load the failure before: %w", err)
 	}

@@ -109,8 +109,15 @@ func (s *Store) Extend(ctx context.Context, w WorkerID, boot uuid.UUID, draining
 	if err != nil {
 		return nil, false, err
 	}
-	alive, err := s.q.ExtendLeases(ctx, s.pool, sqlc.ExtendLeasesParams{TtlSeconds: s.timing.LeaseTTL.Seconds(), Beats: raw, WorkerID: w.ID,
-		BootID: boot, GraceSeconds: s.timing.CancelGrace.Seconds()})
+	var alive []sqlc.ExtendLeasesRow
+	// Two heartbeats of one boot at once may take their leases in different order; the loser of that deadlock says it again.
+	for range maxTries {
+		alive, err = s.q.ExtendLeases(ctx, s.pool, sqlc.ExtendLeasesParams{TtlSeconds: s.timing.LeaseTTL.Seconds(), Beats: raw, WorkerID: w.ID,
+			BootID: boot, GraceSeconds: s.timing.CancelGrace.Seconds()})
+		if !transient(err) {
+			break
+		}
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("extend leases: %w", err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
-	"signalbox/internal/policy"
 	"signalbox/internal/run"
+	"signalbox/internal/typeid"
 )
 
 // ExpiredLease is a lease that the database's clock has ended, or that a stop
@@ -61,10 +61,6 @@ func (s *Store) DisobedientLeases(ctx context.Context, after uuid.UUID, limit in
 // doubt goes to a person, any other worker is lost. Losing the race to a late
 // report is a Conflict.
 func (s *Store) Reap(ctx context.Context, l ExpiredLease) (run.Kind, error) {
-	unresolved, err := s.q.UnresolvedOperations(ctx, s.pool, l.Ref.Run)
-	if err != nil {
-		return "", fmt.Errorf("load operations: %w", err)
-	}
 	row, err := s.q.LoadRun(ctx, s.pool, l.Ref.Tenant, l.Ref.Run)
 	if err != nil {
 		return "", translate(err, "run")
@@ -76,49 +72,48 @@ func (s *Store) Reap(ctx context.Context, l ExpiredLease) (run.Kind, error) {
 	if !r.Holds(&l.Lease) {
 		return "", refused(&run.StaleLeaseError{State: r.State, Token: l.Lease.Token}, r)
 	}
-	p, err := s.reapPayload(ctx, l, r, row.Now, unresolved)
+	f, err := s.reapFacts(ctx, l, r, row)
 	if err != nil {
 		return "", err
+	}
+	p, err := reaped(l, r, f)
+	if err != nil {
+		return "", refused(err, r)
 	}
 	by := run.Actor{Kind: run.ActorFor(r.State, p.Kind(), run.Scheduler), ID: "reaper"}
 	_, err = s.Apply(ctx, l.Ref, Intent{Key: fmt.Sprintf("reap-%s-%d", p.Kind(), l.Lease.Token), By: by, Payload: p})
 	return p.Kind(), err
 }
 
-func (s *Store) reapPayload(ctx context.Context, l ExpiredLease, r run.Run, now time.Time, unresolved []string) (run.Payload, error) {
-	if r.State == run.Cancelling {
-		return run.CancelConfirmedEvent{Forced: true, Unresolved: unresolved, Observed: "The worker did not confirm in time."}, nil
+// reapFacts is what the end of a lease is decided on: operations in doubt, what
+// the run used up, and the gate that might be asked.
+func (s *Store) reapFacts(ctx context.Context, l ExpiredLease, r run.Run, row sqlc.LoadRunRow) (run.Facts, error) {
+	f := run.Facts{Minted: run.Minted{Gate: typeid.New(), Now: micro(row.Now), Draw: s.draw()}}
+	var err error
+	if f.Rules, err = s.Rules(ctx, r.Tenant); err != nil {
+		return f, err
 	}
-	rules, err := s.Rules(ctx, r.Tenant)
-	if err != nil {
-		return nil, err
+	if f.Unresolved, err = s.q.UnresolvedOperations(ctx, s.pool, l.Ref.Run); err != nil {
+		return f, fmt.Errorf("load operations: %w", err)
 	}
-	f := run.Facts{Rules: rules, Minted: run.Minted{Gate: uuid.Must(uuid.NewV7()), Now: micro(now), Draw: s.draw()}}
-	switch l.Stop {
-	case "budget":
-		return run.BudgetExceededEvent{Limit: "budget", Summary: "The run reached its budget and its worker did not stop in time.",
-			Fail: rules.Budget.OnExceeded == policy.OnFail, Gate: s.gateAsked(f, r, run.GateBudget, "budget-"+l.Lease.ID.String()),
-			Policy: run.PolicyWords{Version: rules.Version}}, nil
-	case "timeout":
-		return run.AttemptFailedEvent{Code: run.CodeAttemptTimeout, Summary: "The attempt took longer than its limit and its worker did not stop in time.", Jitter: f.Minted.Draw}, nil
+	kind := run.GateReconcile
+	if l.Stop == "budget" {
+		kind = run.GateBudget
 	}
-	if r.State == run.PRCreating && len(unresolved) > 0 && r.PublishRedeliveries >= r.Limits.Redeliveries {
-		return run.ReconciliationRequiredEvent{Operations: unresolved, Lost: true,
-			Summary: "The publisher was lost while an effect outside was under way, and no redelivery is left.",
-			Gate:    s.gateAsked(f, r, run.GateReconcile, "reconcile-"+l.Lease.ID.String())}, nil
-	}
-	return run.WorkerLostEvent{Lease: l.Lease, Jitter: f.Minted.Draw}, nil
+	f.Digest = s.revision(r, kind, row.Run.BaseCommit, l.Lease.ID.String())
+	return f, s.spentFacts(ctx, s.pool, r, row.Run, row.Now, &f)
 }
 
-// gateAsked is a gate that the scheduler opens.
-func (s *Store) gateAsked(f run.Facts, r run.Run, k run.GateKind, content string) run.GateAsked {
-	rule := f.Rules.Gates.For(policy.GateKind(k))
-	base := ""
-	if r.Patch != nil {
-		base = r.Patch.Base
+// reaped says what the end of the lease means. A worker that did not obey a stop
+// for the budget is treated as if it had, where the run can wait for a person.
+func reaped(l ExpiredLease, r run.Run, f run.Facts) (run.Payload, error) {
+	switch {
+	case r.State == run.Cancelling || l.Stop == "":
+		return run.DecideLost(r, f)
+	case l.Stop == "budget" && run.Legal(r.State, run.KindBudgetExceeded):
+		return run.Decide(r, run.Stopped{Why: run.StopBudget, Summary: "The run reached its budget and its worker did not stop in time."}, f)
 	}
-	return run.GateAsked{ID: f.Minted.Gate, Digest: s.revision(r, k, base, content), Base: base, Quorum: max(rule.Quorum, 1),
-		Role: string(rule.Role), ExpiresAt: f.Minted.Now.Add(f.Rules.Limits.ApprovalTimeout.Std())}
+	return run.AttemptFailedEvent{Code: run.CodeAttemptTimeout, Summary: "The worker was told to stop and did not in time.", Spent: f.Spent, Jitter: f.Minted.Draw}, nil
 }
 
 // Deliver moves delayed items that are due into the queue.

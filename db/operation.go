@@ -147,6 +147,13 @@ func (s *Store) EnsurePull(ctx context.Context, h Holder, p NewPull) (id uuid.UU
 		return uuid.Nil, false, err
 	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		_, err := s.q.LiveLease(ctx, tx, sqlc.LiveLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return s.staleHolder(ctx, h)
+		}
+		if err != nil {
+			return fmt.Errorf("hold the lease: %w", err)
+		}
 		row, err := s.q.LoadRun(ctx, tx, h.Ref.Tenant, h.Ref.Run)
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ type write struct {
 	dequeued          []sqlc.RunQueue
 	queued            []sqlc.RunQueue
 	delayed           []sqlc.RunDelayed
-	endedLeases       []sqlc.RunLease
+	endedLeases       []sqlc.EndedLease
 	leases            []sqlc.RunLease
 	sandboxes         []sqlc.Sandbox
 	attempts          []sqlc.Attempt
@@ -135,7 +135,7 @@ func (w *write) effects(s step, scale float64, c *claimed) error {
 				w.sandbox(r, e.Lease, run.SandboxRequested, "")
 			}
 		case run.EndLease:
-			w.endedLeases = append(w.endedLeases, sqlc.RunLease{RunID: r.ID, LeaseID: e.Lease.ID})
+			w.endedLeases = append(w.endedLeases, sqlc.EndedLease{RunID: r.ID, LeaseID: e.Lease.ID, State: string(e.As), Reason: e.Reason, EndedAt: at})
 			if e.Lease.Phase != run.PhasePublish {
 				w.sandbox(r, e.Lease, sandboxEnd(e.As), "")
 			}

@@ -232,6 +232,25 @@ CREATE TABLE run_leases (
 ) WITH (fillfactor = 50);
 CREATE INDEX run_leases_claim_idx ON run_leases (claim_id);
 
+-- How each lease ended: kept, because late evidence is accepted for some minutes
+-- and a worker is told why its lease is gone.
+CREATE TABLE ended_leases (
+    lease_id      uuid CONSTRAINT ended_leases_pk PRIMARY KEY,
+    tenant_id     uuid NOT NULL,
+    run_id        uuid NOT NULL,
+    fencing_token bigint NOT NULL,
+    phase         text NOT NULL CONSTRAINT ended_leases_phase_check CHECK (phase IN ('execute', 'verify', 'publish')),
+    worker_id     uuid NOT NULL,
+    boot_id       uuid NOT NULL,
+    attempt_id    uuid NOT NULL,
+    acquired_at   timestamptz NOT NULL,
+    state         text NOT NULL CONSTRAINT ended_leases_state_check CHECK (state IN ('RELEASED', 'EXPIRED', 'REVOKED')),
+    reason        text NOT NULL,
+    ended_at      timestamptz NOT NULL,
+    CONSTRAINT ended_leases_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id)
+);
+CREATE INDEX ended_leases_run_idx ON ended_leases (run_id);
+
 CREATE TABLE attempts (
     id         uuid PRIMARY KEY,
     tenant_id  uuid NOT NULL,
@@ -262,6 +281,6 @@ CREATE VIEW queue_items AS
 
 -- +goose Down
 DROP VIEW queue_items;
-DROP TABLE attempts, run_leases, run_admissions, run_delayed, run_queue, idempotency_keys, run_events, runs;
+DROP TABLE attempts, ended_leases, run_leases, run_admissions, run_delayed, run_queue, idempotency_keys, run_events, runs;
 DROP FUNCTION runs_guard();
 DROP SEQUENCE fencing_tokens;

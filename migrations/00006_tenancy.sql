@@ -26,7 +26,7 @@ GRANT INSERT, UPDATE, DELETE ON drafts TO signalbox_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO signalbox_engine;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO signalbox_engine;
 -- The log and the audit are append-only for everything that runs (R-DOM-10).
-REVOKE UPDATE, DELETE, TRUNCATE ON run_events, task_events, audit_log, audit_chain, decisions, gate_revisions FROM signalbox_engine;
+REVOKE UPDATE, DELETE, TRUNCATE ON run_events, task_events, audit_log, audit_chain, decisions, gate_revisions, ended_leases FROM signalbox_engine;
 REVOKE DELETE, TRUNCATE ON runs, tasks, attempts, gates, artifacts, patches, verifications, operations FROM signalbox_engine;
 
 -- +goose Down

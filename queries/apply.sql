@@ -58,8 +58,15 @@ WITH u AS (
     FROM jsonb_populate_recordset(NULL::run_delayed, @delayed::jsonb) d JOIN u ON u.id = d.run_id
     ORDER BY u.id
 ), ended AS (
-    DELETE FROM run_leases USING u, jsonb_populate_recordset(NULL::run_leases, @ended_leases::jsonb) l
+    DELETE FROM run_leases USING u, jsonb_populate_recordset(NULL::ended_leases, @ended_leases::jsonb) l
     WHERE run_leases.run_id = u.id AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
+    RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
+        run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at
+), kept AS (
+    INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
+    SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
+        ended.acquired_at, l.state, l.reason, l.ended_at
+    FROM ended JOIN jsonb_populate_recordset(NULL::ended_leases, @ended_leases::jsonb) l ON l.lease_id = ended.lease_id
 ), granted AS (
     INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id,
         claim_id, expires_at)
@@ -112,9 +119,14 @@ WITH u AS (
     SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
     FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) p JOIN u ON u.id = p.run_id
 ), sent AS (
+    -- What may have happened outside is named from the operations themselves; where none is unresolved there is nothing to look up.
     INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
-    SELECT u.tenant_id, u.id, o.seq, o.topic, o.payload
+    SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
+        ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
+            WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
     FROM jsonb_populate_recordset(NULL::outbox, @outbox::jsonb) o JOIN u ON u.id = o.run_id
+    WHERE o.topic <> 'reconcile_effects'
+       OR EXISTS (SELECT 1 FROM operations p WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
     ORDER BY u.id, o.seq
 )
 SELECT u.id, u.version FROM u;

@@ -12,7 +12,9 @@ SELECT * FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER
 INSERT INTO artifacts (id, tenant_id, run_id, attempt_no, revision, kind, name, sha256, size, blob_key, lease_id, late)
 SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.lease_id, a.late
 FROM jsonb_populate_record(NULL::artifacts, @artifact::jsonb) a
-ON CONFLICT (run_id, attempt_no, kind, name, sha256) DO UPDATE SET late = artifacts.late
+-- Late evidence that a live lease hands in again is late no longer.
+ON CONFLICT (run_id, attempt_no, kind, name, sha256) DO UPDATE SET late = artifacts.late AND excluded.late,
+    lease_id = CASE WHEN excluded.late THEN artifacts.lease_id ELSE excluded.lease_id END
 RETURNING *;
 
 -- name: InsertPatch :exec
@@ -39,19 +41,23 @@ ORDER BY p.created_at DESC LIMIT 1;
 SELECT * FROM verifications WHERE tenant_id = $1 AND artifact_id = $2;
 
 -- name: PreviousFailure :one
--- The failure before this report in the same attempt, to notice the same one again.
-SELECT fingerprint FROM verifications
-WHERE run_id = $1 AND attempt_no = $2 AND artifact_id <> $3 AND NOT passed AND NOT infrastructure
-ORDER BY created_at DESC LIMIT 1;
+-- The failure before in the same attempt, to notice the same one again. The log knows it, also where both reports are the same bytes.
+SELECT coalesce(e.payload -> 'payload' -> 'report' ->> 'fingerprint', '')::text AS fingerprint FROM run_events e
+WHERE e.run_id = $1 AND e.attempt_no = $2 AND e.kind = 'verification_failed_retryable' ORDER BY e.seq DESC LIMIT 1;
 
--- name: WasLeasedTo :one
--- Whether this lease was ever given to this worker for this run, and since when the run is quiet.
-SELECT EXISTS (
-    SELECT 1 FROM run_events e WHERE e.tenant_id = $1 AND e.run_id = $2 AND e.kind = 'lease_acquired'
-      AND e.payload -> 'payload' -> 'lease' ->> 'id' = @lease_id::text
-      AND e.payload -> 'payload' -> 'lease' ->> 'token' = @token::text
-      AND e.payload -> 'payload' -> 'lease' ->> 'worker' = @worker::text
-) AS held, (SELECT r.updated_at > clock_timestamp() - make_interval(mins => 10) FROM runs r WHERE r.tenant_id = $1 AND r.id = $2)::boolean AS recent;
+-- name: EndedLease :one
+-- A lease that this worker had, and whether it ended a moment ago; one that expired and was not yet reaped counts as ended.
+SELECT a.attempt_no, (x.ended_at > clock_timestamp() - interval '10 minutes')::boolean AS recent FROM (
+    SELECT e.attempt_id, e.ended_at FROM ended_leases e
+    WHERE e.tenant_id = @tenant_id AND e.run_id = @run_id AND e.lease_id = @lease_id AND e.fencing_token = @token AND e.worker_id = @worker_id
+    UNION ALL
+    SELECT l.attempt_id, l.expires_at FROM run_leases l
+    WHERE l.tenant_id = @tenant_id AND l.run_id = @run_id AND l.lease_id = @lease_id AND l.fencing_token = @token AND l.worker_id = @worker_id
+) x JOIN attempts a ON a.id = x.attempt_id LIMIT 1;
 
 -- name: LiveLease :one
-SELECT * FROM run_leases WHERE run_id = $1 AND lease_id = $2 AND fencing_token = $3 AND worker_id = $4 AND expires_at > clock_timestamp();
+-- Holds the lease while something is written under it.
+SELECT l.phase, a.attempt_no FROM run_leases l JOIN attempts a ON a.id = l.attempt_id
+WHERE l.tenant_id = @tenant_id AND l.run_id = @run_id AND l.lease_id = @lease_id AND l.fencing_token = @token AND l.worker_id = @worker_id
+  AND l.expires_at > clock_timestamp()
+FOR SHARE OF l;

@@ -12,7 +12,7 @@ DELETE FROM run_queue WHERE run_id = $1;
 SELECT nextval('fencing_tokens')::bigint AS token FROM generate_series(1, @count::int);
 
 -- name: LeasesOfClaim :many
-SELECT * FROM run_leases WHERE claim_id = $1 AND worker_id = $2 ORDER BY fencing_token;
+SELECT sqlc.embed(l), r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = $1 AND l.worker_id = $2 ORDER BY l.fencing_token;
 
 -- name: LockBoot :one
 -- Serialises the claims of one boot, so that its maximum holds.
@@ -89,7 +89,8 @@ FROM jsonb_populate_record(NULL::usages, @usage::jsonb) u;
 -- The intent is written under the lease that will carry it out; the same identity is the same operation.
 WITH l AS (
     SELECT * FROM run_leases WHERE run_leases.lease_id = @lease_id AND run_leases.fencing_token = @token AND run_leases.worker_id = @worker_id
-      AND run_leases.run_id = @run_id AND run_leases.expires_at > clock_timestamp() FOR SHARE
+      AND run_leases.run_id = @run_id AND run_leases.expires_at > clock_timestamp()
+      AND EXISTS (SELECT 1 FROM runs r WHERE r.id = run_leases.run_id AND r.state = 'PR_CREATING') FOR SHARE
 )
 INSERT INTO operations (id, tenant_id, run_id, kind, identity, state, parameters, lease_id, fencing_token)
 SELECT @id, l.tenant_id, l.run_id, @kind, @identity, 'intended', @parameters, l.lease_id, l.fencing_token FROM l
@@ -99,7 +100,8 @@ RETURNING *;
 -- name: DispatchOperation :one
 WITH l AS (
     SELECT * FROM run_leases WHERE run_leases.lease_id = @lease_id AND run_leases.fencing_token = @token AND run_leases.worker_id = @worker_id
-      AND run_leases.run_id = @run_id AND run_leases.expires_at > clock_timestamp() FOR SHARE
+      AND run_leases.run_id = @run_id AND run_leases.expires_at > clock_timestamp()
+      AND EXISTS (SELECT 1 FROM runs r WHERE r.id = run_leases.run_id AND r.state = 'PR_CREATING') FOR SHARE
 )
 UPDATE operations SET state = CASE WHEN operations.state = 'intended' THEN 'dispatched' ELSE operations.state END,
     dispatched_at = coalesce(operations.dispatched_at, clock_timestamp()), lease_id = l.lease_id, fencing_token = l.fencing_token
@@ -108,8 +110,13 @@ RETURNING operations.*;
 
 -- name: ObserveOperation :one
 -- An observation needs no live lease: what happened outside is true whoever saw it. It needs the token that dispatched it.
-UPDATE operations SET state = CASE WHEN @outcome::text = 'ambiguous' THEN 'ambiguous' WHEN operations.state = 'ambiguous' THEN 'reconciled' ELSE 'observed' END,
-    outcome = @outcome, result = @result, observed_at = clock_timestamp()
+-- What was seen for certain stays; a repeat changes nothing.
+UPDATE operations SET
+    state = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.state WHEN @outcome::text = 'ambiguous' THEN 'ambiguous'
+        WHEN operations.state = 'ambiguous' THEN 'reconciled' ELSE 'observed' END,
+    outcome = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.outcome ELSE @outcome::text END,
+    result = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.result ELSE @result END,
+    observed_at = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.observed_at ELSE clock_timestamp() END
 WHERE operations.tenant_id = @tenant_id AND operations.run_id = @run_id AND operations.identity = @identity AND operations.fencing_token = @token
 RETURNING *;
 

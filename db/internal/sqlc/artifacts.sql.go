@@ -37,15 +37,54 @@ func (q *Queries) Artifact(ctx context.Context, db DBTX, tenantID uuid.UUID, iD 
 	return i, err
 }
 
+const endedLease = `-- name: EndedLease :one
+SELECT a.attempt_no, (x.ended_at > clock_timestamp() - interval '10 minutes')::boolean AS recent FROM (
+    SELECT e.attempt_id, e.ended_at FROM ended_leases e
+    WHERE e.tenant_id = $1 AND e.run_id = $2 AND e.lease_id = $3 AND e.fencing_token = $4 AND e.worker_id = $5
+    UNION ALL
+    SELECT l.attempt_id, l.expires_at FROM run_leases l
+    WHERE l.tenant_id = $1 AND l.run_id = $2 AND l.lease_id = $3 AND l.fencing_token = $4 AND l.worker_id = $5
+) x JOIN attempts a ON a.id = x.attempt_id LIMIT 1
+`
+
+type EndedLeaseParams struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	RunID    uuid.UUID `json:"run_id"`
+	LeaseID  uuid.UUID `json:"lease_id"`
+	Token    int64     `json:"token"`
+	WorkerID uuid.UUID `json:"worker_id"`
+}
+
+type EndedLeaseRow struct {
+	AttemptNo int32 `json:"attempt_no"`
+	Recent    bool  `json:"recent"`
+}
+
+// A lease that this worker had, and whether it ended a moment ago; one that expired and was not yet reaped counts as ended.
+func (q *Queries) EndedLease(ctx context.Context, db DBTX, arg EndedLeaseParams) (EndedLeaseRow, error) {
+	row := db.QueryRow(ctx, endedLease,
+		arg.TenantID,
+		arg.RunID,
+		arg.LeaseID,
+		arg.Token,
+		arg.WorkerID,
+	)
+	var i EndedLeaseRow
+	err := row.Scan(&i.AttemptNo, &i.Recent)
+	return i, err
+}
+
 const insertArtifact = `-- name: InsertArtifact :one
 INSERT INTO artifacts (id, tenant_id, run_id, attempt_no, revision, kind, name, sha256, size, blob_key, lease_id, late)
 SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.lease_id, a.late
 FROM jsonb_populate_record(NULL::artifacts, $1::jsonb) a
-ON CONFLICT (run_id, attempt_no, kind, name, sha256) DO UPDATE SET late = artifacts.late
+ON CONFLICT (run_id, attempt_no, kind, name, sha256) DO UPDATE SET late = artifacts.late AND excluded.late,
+    lease_id = CASE WHEN excluded.late THEN artifacts.lease_id ELSE excluded.lease_id END
 RETURNING id, tenant_id, run_id, attempt_no, revision, kind, name, sha256, size, blob_key, lease_id, late, created_at
 `
 
 // The same bytes under the same name of one attempt are one artifact (R-RCV-5).
+// Late evidence that a live lease hands in again is late no longer.
 func (q *Queries) InsertArtifact(ctx context.Context, db DBTX, artifact json.RawMessage) (Artifact, error) {
 	row := db.QueryRow(ctx, insertArtifact, artifact)
 	var i Artifact
@@ -117,33 +156,36 @@ func (q *Queries) LatestArtifact(ctx context.Context, db DBTX, tenantID uuid.UUI
 }
 
 const liveLease = `-- name: LiveLease :one
-SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at FROM run_leases WHERE run_id = $1 AND lease_id = $2 AND fencing_token = $3 AND worker_id = $4 AND expires_at > clock_timestamp()
+SELECT l.phase, a.attempt_no FROM run_leases l JOIN attempts a ON a.id = l.attempt_id
+WHERE l.tenant_id = $1 AND l.run_id = $2 AND l.lease_id = $3 AND l.fencing_token = $4 AND l.worker_id = $5
+  AND l.expires_at > clock_timestamp()
+FOR SHARE OF l
 `
 
-func (q *Queries) LiveLease(ctx context.Context, db DBTX, runID uuid.UUID, leaseID uuid.UUID, fencingToken int64, workerID uuid.UUID) (RunLease, error) {
+type LiveLeaseParams struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	RunID    uuid.UUID `json:"run_id"`
+	LeaseID  uuid.UUID `json:"lease_id"`
+	Token    int64     `json:"token"`
+	WorkerID uuid.UUID `json:"worker_id"`
+}
+
+type LiveLeaseRow struct {
+	Phase     string `json:"phase"`
+	AttemptNo int32  `json:"attempt_no"`
+}
+
+// Holds the lease while something is written under it.
+func (q *Queries) LiveLease(ctx context.Context, db DBTX, arg LiveLeaseParams) (LiveLeaseRow, error) {
 	row := db.QueryRow(ctx, liveLease,
-		runID,
-		leaseID,
-		fencingToken,
-		workerID,
+		arg.TenantID,
+		arg.RunID,
+		arg.LeaseID,
+		arg.Token,
+		arg.WorkerID,
 	)
-	var i RunLease
-	err := row.Scan(
-		&i.RunID,
-		&i.LeaseID,
-		&i.TenantID,
-		&i.FencingToken,
-		&i.Phase,
-		&i.WorkerID,
-		&i.BootID,
-		&i.AttemptID,
-		&i.RepositoryID,
-		&i.UserID,
-		&i.ClaimID,
-		&i.AcquiredAt,
-		&i.HeartbeatAt,
-		&i.ExpiresAt,
-	)
+	var i LiveLeaseRow
+	err := row.Scan(&i.Phase, &i.AttemptNo)
 	return i, err
 }
 
@@ -203,14 +245,13 @@ func (q *Queries) PatchOfAttempt(ctx context.Context, db DBTX, tenantID uuid.UUI
 }
 
 const previousFailure = `-- name: PreviousFailure :one
-SELECT fingerprint FROM verifications
-WHERE run_id = $1 AND attempt_no = $2 AND artifact_id <> $3 AND NOT passed AND NOT infrastructure
-ORDER BY created_at DESC LIMIT 1
+SELECT coalesce(e.payload -> 'payload' -> 'report' ->> 'fingerprint', '')::text AS fingerprint FROM run_events e
+WHERE e.run_id = $1 AND e.attempt_no = $2 AND e.kind = 'verification_failed_retryable' ORDER BY e.seq DESC LIMIT 1
 `
 
-// The failure before this report in the same attempt, to notice the same one again.
-func (q *Queries) PreviousFailure(ctx context.Context, db DBTX, runID uuid.UUID, attemptNo int32, artifactID uuid.UUID) (string, error) {
-	row := db.QueryRow(ctx, previousFailure, runID, attemptNo, artifactID)
+// The failure before in the same attempt, to notice the same one again. The log knows it, also where both reports are the same bytes.
+func (q *Queries) PreviousFailure(ctx context.Context, db DBTX, runID uuid.UUID, attemptNo int32) (string, error) {
+	row := db.QueryRow(ctx, previousFailure, runID, attemptNo)
 	var fingerprint string
 	err := row.Scan(&fingerprint)
 	return fingerprint, err
@@ -274,41 +315,5 @@ func (q *Queries) Verification(ctx context.Context, db DBTX, tenantID uuid.UUID,
 		&i.Summary,
 		&i.CreatedAt,
 	)
-	return i, err
-}
-
-const wasLeasedTo = `-- name: WasLeasedTo :one
-SELECT EXISTS (
-    SELECT 1 FROM run_events e WHERE e.tenant_id = $1 AND e.run_id = $2 AND e.kind = 'lease_acquired'
-      AND e.payload -> 'payload' -> 'lease' ->> 'id' = $3::text
-      AND e.payload -> 'payload' -> 'lease' ->> 'token' = $4::text
-      AND e.payload -> 'payload' -> 'lease' ->> 'worker' = $5::text
-) AS held, (SELECT r.updated_at > clock_timestamp() - make_interval(mins => 10) FROM runs r WHERE r.tenant_id = $1 AND r.id = $2)::boolean AS recent
-`
-
-type WasLeasedToParams struct {
-	TenantID uuid.UUID `json:"tenant_id"`
-	RunID    uuid.UUID `json:"run_id"`
-	LeaseID  string    `json:"lease_id"`
-	Token    string    `json:"token"`
-	Worker   string    `json:"worker"`
-}
-
-type WasLeasedToRow struct {
-	Held   bool `json:"held"`
-	Recent bool `json:"recent"`
-}
-
-// Whether this lease was ever given to this worker for this run, and since when the run is quiet.
-func (q *Queries) WasLeasedTo(ctx context.Context, db DBTX, arg WasLeasedToParams) (WasLeasedToRow, error) {
-	row := db.QueryRow(ctx, wasLeasedTo,
-		arg.TenantID,
-		arg.RunID,
-		arg.LeaseID,
-		arg.Token,
-		arg.Worker,
-	)
-	var i WasLeasedToRow
-	err := row.Scan(&i.Held, &i.Recent)
 	return i, err
 }

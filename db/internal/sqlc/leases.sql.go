@@ -29,7 +29,8 @@ func (q *Queries) BuryBoots(ctx context.Context, db DBTX, seconds float64) (int6
 const dispatchOperation = `-- name: DispatchOperation :one
 WITH l AS (
     SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at FROM run_leases WHERE run_leases.lease_id = $2 AND run_leases.fencing_token = $3 AND run_leases.worker_id = $4
-      AND run_leases.run_id = $5 AND run_leases.expires_at > clock_timestamp() FOR SHARE
+      AND run_leases.run_id = $5 AND run_leases.expires_at > clock_timestamp()
+      AND EXISTS (SELECT 1 FROM runs r WHERE r.id = run_leases.run_id AND r.state = 'PR_CREATING') FOR SHARE
 )
 UPDATE operations SET state = CASE WHEN operations.state = 'intended' THEN 'dispatched' ELSE operations.state END,
     dispatched_at = coalesce(operations.dispatched_at, clock_timestamp()), lease_id = l.lease_id, fencing_token = l.fencing_token
@@ -238,7 +239,8 @@ func (q *Queries) InsertUsage(ctx context.Context, db DBTX, usage json.RawMessag
 const intendOperation = `-- name: IntendOperation :one
 WITH l AS (
     SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at FROM run_leases WHERE run_leases.lease_id = $5 AND run_leases.fencing_token = $6 AND run_leases.worker_id = $7
-      AND run_leases.run_id = $8 AND run_leases.expires_at > clock_timestamp() FOR SHARE
+      AND run_leases.run_id = $8 AND run_leases.expires_at > clock_timestamp()
+      AND EXISTS (SELECT 1 FROM runs r WHERE r.id = run_leases.run_id AND r.state = 'PR_CREATING') FOR SHARE
 )
 INSERT INTO operations (id, tenant_id, run_id, kind, identity, state, parameters, lease_id, fencing_token)
 SELECT $1, l.tenant_id, l.run_id, $2, $3, 'intended', $4, l.lease_id, l.fencing_token FROM l
@@ -301,33 +303,39 @@ func (q *Queries) LeasesOfBoot(ctx context.Context, db DBTX, bootID uuid.UUID) (
 }
 
 const leasesOfClaim = `-- name: LeasesOfClaim :many
-SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at FROM run_leases WHERE claim_id = $1 AND worker_id = $2 ORDER BY fencing_token
+SELECT l.run_id, l.lease_id, l.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, l.repository_id, l.user_id, l.claim_id, l.acquired_at, l.heartbeat_at, l.expires_at, r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = $1 AND l.worker_id = $2 ORDER BY l.fencing_token
 `
 
-func (q *Queries) LeasesOfClaim(ctx context.Context, db DBTX, claimID string, workerID uuid.UUID) ([]RunLease, error) {
+type LeasesOfClaimRow struct {
+	RunLease RunLease `json:"run_lease"`
+	State    string   `json:"state"`
+}
+
+func (q *Queries) LeasesOfClaim(ctx context.Context, db DBTX, claimID string, workerID uuid.UUID) ([]LeasesOfClaimRow, error) {
 	rows, err := db.Query(ctx, leasesOfClaim, claimID, workerID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RunLease
+	var items []LeasesOfClaimRow
 	for rows.Next() {
-		var i RunLease
+		var i LeasesOfClaimRow
 		if err := rows.Scan(
-			&i.RunID,
-			&i.LeaseID,
-			&i.TenantID,
-			&i.FencingToken,
-			&i.Phase,
-			&i.WorkerID,
-			&i.BootID,
-			&i.AttemptID,
-			&i.RepositoryID,
-			&i.UserID,
-			&i.ClaimID,
-			&i.AcquiredAt,
-			&i.HeartbeatAt,
-			&i.ExpiresAt,
+			&i.RunLease.RunID,
+			&i.RunLease.LeaseID,
+			&i.RunLease.TenantID,
+			&i.RunLease.FencingToken,
+			&i.RunLease.Phase,
+			&i.RunLease.WorkerID,
+			&i.RunLease.BootID,
+			&i.RunLease.AttemptID,
+			&i.RunLease.RepositoryID,
+			&i.RunLease.UserID,
+			&i.RunLease.ClaimID,
+			&i.RunLease.AcquiredAt,
+			&i.RunLease.HeartbeatAt,
+			&i.RunLease.ExpiresAt,
+			&i.State,
 		); err != nil {
 			return nil, err
 		}
@@ -391,8 +399,12 @@ func (q *Queries) NextTokens(ctx context.Context, db DBTX, count int32) ([]int64
 }
 
 const observeOperation = `-- name: ObserveOperation :one
-UPDATE operations SET state = CASE WHEN $1::text = 'ambiguous' THEN 'ambiguous' WHEN operations.state = 'ambiguous' THEN 'reconciled' ELSE 'observed' END,
-    outcome = $1, result = $2, observed_at = clock_timestamp()
+UPDATE operations SET
+    state = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.state WHEN $1::text = 'ambiguous' THEN 'ambiguous'
+        WHEN operations.state = 'ambiguous' THEN 'reconciled' ELSE 'observed' END,
+    outcome = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.outcome ELSE $1::text END,
+    result = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.result ELSE $2 END,
+    observed_at = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.observed_at ELSE clock_timestamp() END
 WHERE operations.tenant_id = $3 AND operations.run_id = $4 AND operations.identity = $5 AND operations.fencing_token = $6
 RETURNING id, tenant_id, run_id, kind, identity, state, outcome, parameters, result, lease_id, fencing_token, intended_at, dispatched_at, observed_at
 `
@@ -407,6 +419,7 @@ type ObserveOperationParams struct {
 }
 
 // An observation needs no live lease: what happened outside is true whoever saw it. It needs the token that dispatched it.
+// What was seen for certain stays; a repeat changes nothing.
 func (q *Queries) ObserveOperation(ctx context.Context, db DBTX, arg ObserveOperationParams) (Operation, error) {
 	row := db.QueryRow(ctx, observeOperation,
 		arg.Outcome,

@@ -124,6 +124,21 @@ type Draft struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+type EndedLease struct {
+	LeaseID      uuid.UUID `json:"lease_id"`
+	TenantID     uuid.UUID `json:"tenant_id"`
+	RunID        uuid.UUID `json:"run_id"`
+	FencingToken int64     `json:"fencing_token"`
+	Phase        string    `json:"phase"`
+	WorkerID     uuid.UUID `json:"worker_id"`
+	BootID       uuid.UUID `json:"boot_id"`
+	AttemptID    uuid.UUID `json:"attempt_id"`
+	AcquiredAt   time.Time `json:"acquired_at"`
+	State        string    `json:"state"`
+	Reason       string    `json:"reason"`
+	EndedAt      time.Time `json:"ended_at"`
+}
+
 type FactSequence struct {
 	LeaseID  uuid.UUID `json:"lease_id"`
 	Kind     string    `json:"kind"`

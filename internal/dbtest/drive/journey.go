@@ -111,7 +111,9 @@ func (w *World) way() []stage {
 			return at.Lease.All(ctx, run.ContextIsReady{Artifact: a})
 		}},
 		{run.Executing, ack(func(ctx context.Context, l *Lease) (db.Ack, error) { return l.Plan(ctx, w.Key("plan")) })},
-		{"", ack(func(ctx context.Context, l *Lease) (db.Ack, error) { return l.HandIn(ctx, Diff("main.go", w.Key("line"))) })},
+		{"", ack(func(ctx context.Context, l *Lease) (db.Ack, error) {
+			return l.HandIn(ctx, Diff("main.go", w.Key("line")))
+		})},
 		{run.PatchReady, claim(1)},
 		{run.Verifying, func(ctx context.Context, at *At) error {
 			_, digest, err := w.Store.CommandSet(ctx, at.Ref)
