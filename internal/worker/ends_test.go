@@ -11,7 +11,7 @@ import (
 	"signalbox/internal/worker"
 )
 
-// R-FAIL-1, R-FAIL-2, R-FAIL-7: however an agent ends, there is a code, a sentence and stored evidence.
+// R-SBX-1, R-TRN-12: however an agent ends, there is a code, a sentence and stored evidence.
 func TestAgentEnds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -108,7 +108,7 @@ func TestAgentEnds(t *testing.T) {
 	}
 }
 
-// R-TRN-14: a repair round starts from the stored revision with structured feedback; R-R-UI-2's instruction reaches the agent.
+// R-TRN-14: a repair round starts from the stored revision with structured feedback; a person's instruction reaches the agent (R-UI-2).
 func TestRepairRound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `grep -q goodbye greeting.txt && grep -q "say it twice" "$SIGNALBOX_INPUT/feedback.json" && echo goodbye >> greeting.txt && exit 0; sed -i s/hello/goodbye/ greeting.txt`)

@@ -69,7 +69,7 @@ func TestSignalsStopTheAgent(t *testing.T) {
 	}
 }
 
-// R-LEASE-3, R-DRILL-1: a lease that is lost, refused or no longer confirmed ends the work without another word.
+// R-LEASE-3: a lease that is lost, refused or no longer confirmed ends the work without another word.
 func TestLostLeaseChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"heartbeat says lost", "server silent past the lease time", "command answered with stop"} {
