@@ -73,20 +73,32 @@ func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 				taken = true
 				continue
 			}
-			return ack, translate(err, "run")
+			return s.orReplayed(ctx, ref, in, ack, err)
 		case keyTaken(err):
 			taken = true
 			continue
 		case errors.Is(err, errMoved), transient(err):
 			continue
 		}
-		return ack, translate(err, "run")
+		return s.orReplayed(ctx, ref, in, ack, err)
 	}
 	if taken && in.Hash == nil {
 		// The server said it before: the event is in the log already.
 		return Ack{}, fault.New(fault.Conflict, "Nothing was changed: this was recorded before.").WithCode("recorded_before")
 	}
 	return Ack{}, fault.New(fault.Conflict, "Nothing was changed: the run moved on several times meanwhile. Look again and repeat.").WithCode("contended")
+}
+
+// orReplayed answers a refusal by the stored answer where the same request was
+// carried out between the look at its key and the look at the run.
+func (s *Store) orReplayed(ctx context.Context, ref Ref, in Intent, ack Ack, err error) (Ack, error) {
+	if err == nil {
+		return ack, nil
+	}
+	if again, ok, lookErr := s.replayed(ctx, s.pool, ref, in); ok && lookErr == nil {
+		return again, nil
+	}
+	return ack, translate(err, "run")
 }
 
 var (

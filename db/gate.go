@@ -86,6 +86,13 @@ func (s *Store) Decide(ctx context.Context, v Verdict) (VerdictAck, error) {
 		if keyTaken(err) {
 			continue
 		}
+		if err != nil && !ack.Replayed {
+			// The same request may have been carried out since the look at its key.
+			if ok, lookErr := s.storedAnswer(ctx, s.pool, v.Tenant, scope, v.Key, v.Hash, &ack); ok && lookErr == nil {
+				ack.Replayed = true
+				return ack, nil
+			}
+		}
 		if err == nil && w != nil {
 			s.ring(w.changes()...)
 		}

@@ -51,6 +51,12 @@ func (s *Store) moveGate(ctx context.Context, in Request, by Decider, gate uuid.
 		if keyTaken(err) {
 			continue
 		}
+		if err != nil && !ack.Replayed {
+			if ok, lookErr := s.storedAnswer(ctx, s.pool, in.Tenant, scope, in.Key, in.Hash, &ack); ok && lookErr == nil {
+				ack.Replayed = true
+				return ack, nil
+			}
+		}
 		if err == nil && w != nil {
 			s.ring(w.changes()...)
 		}

@@ -326,6 +326,13 @@ func (s *Store) taskTx(ctx context.Context, in Request, scope string, do func(pg
 		if keyTaken(err) || errors.Is(err, errMoved) {
 			continue
 		}
+		if err != nil && in.Hash != nil {
+			// The same request may have been carried out since the look at its key.
+			if ok, lookErr := s.storedAnswer(ctx, s.pool, in.Tenant, scope, in.Key, in.Hash, &ack); ok && lookErr == nil {
+				ack.Replayed = true
+				return ack, nil
+			}
+		}
 		if err == nil {
 			s.ring(b.changes...)
 		}
