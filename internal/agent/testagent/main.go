@@ -15,6 +15,7 @@
 //	{"do":"invalid_utf8"}, {"do":"hang"}, {"do":"ignore_term"}, {"do":"child"}
 //	{"do":"outside","file":"/etc/x"}      try to write there; how it went is said
 //	{"do":"exit","n":1}
+//	{"do":"await","file":"name"}          until that file is in the folder TESTAGENT_SIGNALS
 //
 // "when" restricts an action: "plan", "execute" (the default), "first" (execute
 // without feedback), or "human", "verifier", "judge" (execute with the last
@@ -161,6 +162,14 @@ func (a *agent) do(act action) error {
 	case "hang":
 		time.Sleep(24 * time.Hour)
 		return nil
+	case "await":
+		for {
+			_, err := os.Stat(filepath.Join(os.Getenv("TESTAGENT_SIGNALS"), act.File))
+			if !os.IsNotExist(err) {
+				return err
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
 	case "ignore_term":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		return nil
