@@ -150,7 +150,12 @@ func (f *flow) post(p run.Payload) *flow {
 
 func (f *flow) postAs(by run.ActorKind, p run.Payload) *flow {
 	f.t.Helper()
-	ev := event(f.run, p, by)
+	return f.postEvent(event(f.run, p, by))
+}
+
+func (f *flow) postEvent(ev run.Event) *flow {
+	f.t.Helper()
+	p := ev.Payload
 	res, err := run.Reduce(f.run, ev)
 	if err != nil {
 		f.t.Fatalf("%s in %s: %v", p.Kind(), f.run.State, err)
