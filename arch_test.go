@@ -67,8 +67,8 @@ var mayImport = map[string][]string{
 	"internal/devmode": {"db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
 	"cmd/signalbox": {"handlers", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
 		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault"},
-	"cmd/signalbox-worker": {"internal/worker", "internal/config", "internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent",
-		"internal/verify", "internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/policy"},
+	"internal/workercmd":   {"internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
+	"cmd/signalbox-worker": {"internal/sandbox", "internal/workercmd"},
 
 	// Test-only: no binary of the product links them.
 	"internal/agent/testagent":  {},
@@ -77,6 +77,7 @@ var mayImport = map[string][]string{
 	"internal/dbtest/throwaway": {"internal/pgserver"},
 	"internal/dbtest/cluster":   {"internal/dbtest/throwaway"},
 	"internal/dbtest/gotest":    {},
+	"internal/e2e/crashworker":  {"internal/sandbox", "internal/workercmd"},
 }
 
 // onlyIn names the packages that may import a library or a part of the standard library: one that speaks SQL, few
@@ -97,7 +98,7 @@ var onlyIn = map[string][]string{
 	"github.com/bluekeyes":       {"internal/patch"},
 	"github.com/landlock-lsm":    {"internal/sandbox"},
 	"github.com/elastic":         {"internal/sandbox"},
-	"github.com/alecthomas/kong": {"cmd/signalbox", "cmd/signalbox-worker"},
+	"github.com/alecthomas/kong": {"cmd/signalbox", "internal/workercmd"},
 }
 
 // pure are the packages without I/O, clock and chance: what they need arrives as an argument.

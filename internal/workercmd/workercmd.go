@@ -1,0 +1,157 @@
+// Package workercmd is the worker's main: flags, environment and worker.yaml to a configuration, and the meaning of
+// signals. It is a package so that the tests which kill a worker at named points run exactly this wiring. It refuses
+// everything else; above all it has no database credential.
+package workercmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"signalbox/internal/config"
+	"signalbox/internal/sandbox"
+	"signalbox/internal/wire"
+	"signalbox/internal/worker"
+)
+
+// flags override the environment, for a worker that is started by hand.
+type flags struct {
+	Roles   []string `help:"Phases to take: execute, verify, publish." placeholder:"ROLE"`
+	Config  string   `help:"File with agent profiles and read-only caches." type:"path"`
+	Name    string   `help:"A label for the workers page; else SIGNALBOX_WORKER_NAME, else this machine's name."`
+	Check   bool     `help:"Read the configuration, try to break out of the sandbox, print what was found, and end."`
+	Version bool     `help:"Print the version and end."`
+}
+
+// Options of a worker process beside what its surroundings say.
+type Options struct {
+	Stdout, Stderr io.Writer
+	Lookup         func(string) (string, bool)
+	// Hook is worker.Config.Hook; the shipped program sets none.
+	Hook func(point string)
+}
+
+// Main runs the command and returns its exit code. sandbox.InitMain must have been called before.
+func Main(args []string, o Options) int {
+	var f flags
+	parser, err := kong.New(&f, kong.Name("signalbox-worker"), kong.Description("Claims work from a Signalbox server: executes, verifies, publishes."), kong.Writers(o.Stdout, o.Stderr))
+	if err != nil {
+		fmt.Fprintln(o.Stderr, "signalbox-worker:", err)
+		return 2
+	}
+	if _, err := parser.Parse(args); err != nil {
+		fmt.Fprintln(o.Stderr, "signalbox-worker:", err)
+		return 2
+	}
+	if f.Version {
+		fmt.Fprintln(o.Stdout, "signalbox-worker", version())
+		return 0
+	}
+	cfg, err := configure(f, o.Lookup, o.Stderr)
+	if err != nil {
+		fmt.Fprintln(o.Stderr, "signalbox-worker: not started:", err)
+		return 2
+	}
+	cfg.Hook = o.Hook
+	if err := work(cfg, f.Check, o.Stdout); err != nil {
+		fmt.Fprintln(o.Stderr, "signalbox-worker:", err)
+		return 1
+	}
+	return 0
+}
+
+func configure(f flags, lookup func(string) (string, bool), stderr io.Writer) (worker.Config, error) {
+	env, err := config.LoadWorker(lookup)
+	if err != nil {
+		return worker.Config{}, err
+	}
+	path, named := env.Config, f.Config != ""
+	if named {
+		path = f.Config
+	} else {
+		_, named = lookup("SIGNALBOX_WORKER_CONFIG")
+	}
+	file, err := worker.ReadFile(path)
+	if err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
+		return worker.Config{}, err
+	}
+	roles := env.Roles
+	if len(f.Roles) > 0 {
+		roles = f.Roles
+	}
+	dir, err := filepath.Abs(env.Dir)
+	if err != nil {
+		return worker.Config{}, fmt.Errorf("SIGNALBOX_WORKER_DIR: %w", err)
+	}
+	name := cmp.Or(f.Name, env.Name)
+	if name == "" {
+		if name, err = os.Hostname(); err != nil {
+			name = "worker"
+		}
+	}
+	cfg := worker.Config{
+		ServerURL: env.ServerURL, Credential: env.Credential.Reveal(), Name: name, Version: version(), Dir: dir, Tier: sandbox.Tier(env.Sandbox),
+		MaxRuns: env.MaxRuns, Heartbeat: env.Heartbeat, DrainGrace: env.DrainGrace, File: file, Log: logger(env, stderr),
+	}
+	for _, r := range roles {
+		switch p := wire.Phase(r); p {
+		case wire.Execute, wire.Verify, wire.Publish:
+			cfg.Phases = append(cfg.Phases, p)
+		default:
+			return worker.Config{}, fmt.Errorf("unknown role %q: known are execute, verify, publish", r)
+		}
+	}
+	return cfg, cfg.Validate()
+}
+
+func logger(env config.Worker, to io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: env.LogLevel}
+	if env.LogFormat == "text" {
+		return slog.New(slog.NewTextHandler(to, opts))
+	}
+	return slog.New(slog.NewJSONHandler(to, opts))
+}
+
+// work runs until the first termination signal has drained the worker; a second one ends it at once.
+func work(cfg worker.Config, check bool, stdout io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	w, err := worker.New(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if check {
+		return w.Check(ctx, stdout)
+	}
+	go func() {
+		<-ctx.Done()
+		stop()
+	}()
+	return w.Run(ctx)
+}
+
+// version is what the build knows about its source.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return s.Value[:12]
+		}
+	}
+	return info.Main.Version
+}
