@@ -222,3 +222,29 @@ func (p *Person) Stream(ctx context.Context, path, lastEventID string, each func
 	}
 	return resp.StatusCode, scanner.Err()
 }
+
+// Artifacts are the contents of a run's artifacts of one kind, oldest first.
+func (r *Rig) Artifacts(id, kind string) []string {
+	t := r.T
+	t.Helper()
+	answer, err := r.API().ListRunArtifactsWithResponse(t.Context(), id)
+	r.must(err, "list artifacts")
+	if answer.JSON200 == nil {
+		t.Fatalf("rig: list artifacts: answered %s: %s", answer.Status(), answer.Body)
+	}
+	items := answer.JSON200.Items
+	slices.SortStableFunc(items, func(a, b wire.Artifact) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	var all []string
+	for _, a := range items {
+		if string(a.Kind) != kind {
+			continue
+		}
+		content, err := r.API().GetArtifactContentWithResponse(t.Context(), a.Id)
+		r.must(err, "read an artifact")
+		if content.StatusCode() != http.StatusOK {
+			t.Fatalf("rig: read an artifact: answered %s", content.Status())
+		}
+		all = append(all, string(content.Body))
+	}
+	return all
+}
