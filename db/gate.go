@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -199,6 +200,9 @@ func (s *Store) gatePolicy(ctx context.Context, tx pgx.Tx, h held) (policy.Rules
 			return rules, policy.Facts{}, err
 		}
 	}
+	if err := s.judgeAtGate(ctx, tx, h.run, &f); err != nil {
+		return rules, policy.Facts{}, err
+	}
 	f.Policy.VerificationPassed = h.run.Verification != ""
 	// The budget stops a run by a transition and a gate of its own; a person's decision about a result is not measured by it.
 	f.Policy.BudgetLeft = true
@@ -207,4 +211,22 @@ func (s *Store) gatePolicy(ctx context.Context, tx pgx.Tx, h held) (policy.Rules
 		return rules, policy.Facts{}, err
 	}
 	return rules, f.Policy, nil
+}
+
+// judgeAtGate fills in what the judge said when the gate was asked for: the log
+// holds it, and the guards of a person's decision read it again.
+func (s *Store) judgeAtGate(ctx context.Context, tx pgx.Tx, r run.Run, f *run.Facts) error {
+	raw, err := s.q.JudgeAtGate(ctx, tx, r.Tenant, r.ID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("load the judge's report: %w", err)
+	}
+	var j run.JudgeEvidence
+	if err := decode(raw, &j, "judge"); err != nil {
+		return err
+	}
+	f.Policy.Verdict, f.Policy.Confidence, f.Policy.JudgeReasons = policy.Verdict(j.Verdict), j.Confidence, j.Reasons
+	return nil
 }

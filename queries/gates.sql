@@ -59,3 +59,8 @@ UPDATE pull_requests SET state = p.state, title = p.title, body = p.body, head_s
     merged_by = p.merged_by, run_id = p.run_id, updated_at = clock_timestamp()
 FROM jsonb_populate_record(NULL::pull_requests, @pull::jsonb) p
 WHERE pull_requests.tenant_id = p.tenant_id AND pull_requests.id = p.id;
+
+-- name: JudgeAtGate :one
+-- What the judge said when the newest patch or report gate of the run was opened.
+SELECT coalesce(payload -> 'payload' -> 'judge', '{}')::jsonb AS judge FROM run_events
+WHERE tenant_id = $1 AND run_id = $2 AND kind = 'human_approval_required' ORDER BY seq DESC LIMIT 1;

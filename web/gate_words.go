@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"strconv"
 
 	"signalbox/web/ui"
 )
@@ -13,7 +12,7 @@ func gateStream(d GatePageData) string {
 	if !d.Live {
 		return ""
 	}
-	return GateStreamURL(d.Panel.GateID, d.Panel.Revision) + "?revision=" + strconv.Itoa(d.Panel.Revision)
+	return GateStreamURL(d.Panel.GateID, d.Panel.Revision)
 }
 
 func gateHeading(d GatePanelData) string {

@@ -177,6 +177,19 @@ func (q *Queries) InsertPull(ctx context.Context, db DBTX, pull json.RawMessage)
 	return err
 }
 
+const judgeAtGate = `-- name: JudgeAtGate :one
+SELECT coalesce(payload -> 'payload' -> 'judge', '{}')::jsonb AS judge FROM run_events
+WHERE tenant_id = $1 AND run_id = $2 AND kind = 'human_approval_required' ORDER BY seq DESC LIMIT 1
+`
+
+// What the judge said when the newest patch or report gate of the run was opened.
+func (q *Queries) JudgeAtGate(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (json.RawMessage, error) {
+	row := db.QueryRow(ctx, judgeAtGate, tenantID, runID)
+	var judge json.RawMessage
+	err := row.Scan(&judge)
+	return judge, err
+}
+
 const lastInstructor = `-- name: LastInstructor :one
 SELECT d.user_id FROM decisions d JOIN gates g ON g.id = d.gate_id
 WHERE g.tenant_id = $1 AND g.run_id = $2 AND g.kind = $3 AND d.verdict = 'request_changes' ORDER BY d.seq DESC LIMIT 1
