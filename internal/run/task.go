@@ -224,7 +224,7 @@ func taskRunEnded(t Task, ev TaskEvent) (Task, error) {
 	if !t.Active {
 		return t, &TaskError{t.State, ev.Kind, "no run is active"}
 	}
-	t.Active = false
+	t.Active, t.AwaitsMerge = false, false
 	unmerged := t.Mode == ModePRMerged && ev.Run.PR != nil
 	switch {
 	case ev.Run.State == Succeeded && !unmerged:
