@@ -17,6 +17,10 @@ import (
 
 // commands is the grammar of the command line, in the order in which a person meets the product.
 type commands struct {
+	Dev              devCmd              `cmd:"" help:"Start everything on this machine, with a sample task that waits for you."`
+	Serve            serveCmd            `cmd:"" help:"Serve pages, API and control loops on a Postgres."`
+	Migrate          migrateCmd          `cmd:"" help:"Bring the database's schema to this program's version."`
+	Replay           replayCmd           `cmd:"" help:"Fold every run's log from nothing and compare it with what is stored."`
 	Login            loginCmd            `cmd:"" help:"Sign in with your browser; the login is kept in a file that only you can read."`
 	Logout           logoutCmd           `cmd:"" help:"End the kept login."`
 	Whoami           whoamiCmd           `cmd:"" help:"Say who the server takes you for."`

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox/db"
+	"signalbox/handlers"
+	"signalbox/internal/artifact"
+	"signalbox/internal/config"
+	"signalbox/internal/control"
+	"signalbox/internal/feed"
+	"signalbox/internal/forge"
+	"signalbox/internal/git"
+	"signalbox/internal/policy"
+	"signalbox/migrations"
+	"signalbox/web"
+)
+
+type serveCmd struct{}
+
+// Run serves pages, API and loops until the first termination signal.
+func (serveCmd) Run(ctx context.Context, t terminal) error {
+	cfg, err := config.LoadServer("serve", t.Env)
+	if err != nil {
+		return fmt.Errorf("nothing was started:\n%w", err)
+	}
+	log := logger(cfg, t)
+	for _, name := range config.Unknown(os.Environ()) {
+		log.WarnContext(ctx, "unknown variable has no effect", "variable", name)
+	}
+	var l net.ListenConfig
+	listener, err := l.Listen(ctx, "tcp", cfg.Addr)
+	if err != nil {
+		return fmt.Errorf("nothing was started: %w", err)
+	}
+	if err := saveProvider(ctx, cfg, log); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	log.InfoContext(ctx, "serving", "addr", listener.Addr(), "public_url", cfg.PublicURL, "version", version())
+	return serveProduct(ctx, product{Config: cfg, Listener: listener, Log: log})
+}
+
+func logger(cfg config.Server, t terminal) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.LogLevel}
+	if cfg.LogFormat == "text" {
+		return slog.New(slog.NewTextHandler(t.Err, options))
+	}
+	return slog.New(slog.NewJSONHandler(t.Err, options))
+}
+
+// saveProvider writes the provider that the environment names; without one, those of earlier starts stay.
+func saveProvider(ctx context.Context, cfg config.Server, log *slog.Logger) error {
+	if cfg.Issuer == "" {
+		return nil
+	}
+	groups := map[string][]policy.Role{}
+	for _, pair := range cfg.GroupRoles {
+		role, group, ok := strings.Cut(pair, "=")
+		if !ok || group == "" {
+			return fmt.Errorf("nothing was started: SIGNALBOX_OIDC_ROLES has %q, want role=group", pair)
+		}
+		groups[group] = append(groups[group], policy.Role(role))
+	}
+	store, err := db.Open(ctx, db.Options{URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Log: log})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	_, err = store.SaveProvider(ctx, db.Provider{
+		Name: cfg.ProviderName, Issuer: cfg.Issuer, ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret.Reveal(), GroupsClaim: cfg.GroupsClaim, Groups: groups,
+	})
+	return err
+}
+
+// product is one server process: what serve and dev have in common.
+type product struct {
+	Config   config.Server
+	Listener net.Listener
+	// People are shown on the login page; dev mode alone has some.
+	People []web.DevPerson
+	Log    *slog.Logger
+}
+
+// serveProduct serves until ctx ends, then lets requests in progress finish within the configured grace. It returns
+// when nothing of it is running any more.
+func serveProduct(ctx context.Context, p product) (err error) {
+	cfg := p.Config
+	store, err := db.Open(ctx, db.Options{
+		URL: cfg.DatabaseURL.Reveal(), Log: p.Log, MaxConns: 24,
+		Timing: db.Timing{LeaseTTL: cfg.LeaseTTL, CancelGrace: cfg.CancelGrace, BackoffScale: cfg.BackoffScale},
+	})
+	if err != nil {
+		return errors.Join(err, p.Listener.Close())
+	}
+	defer store.Close()
+	artifacts, err := artifact.Open(ctx, cfg.ArtifactURL)
+	if err != nil {
+		return errors.Join(err, p.Listener.Close())
+	}
+	defer func() { err = errors.Join(err, artifacts.Close()) }()
+	local, forget, err := localForge(ctx, cfg.LocalForge)
+	if err != nil {
+		return errors.Join(err, p.Listener.Close())
+	}
+	defer forget()
+
+	hub := feed.New(store, p.Log)
+	loops := control.Loops(store, control.Options{Tick: cfg.ReaperTick, Log: p.Log})
+	handler, err := handlers.New(handlers.Options{
+		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log,
+		Admit: func() {
+			for _, l := range loops {
+				if l.Name == "admission" {
+					l.Wake()
+				}
+			}
+		},
+	})
+	if err != nil {
+		return errors.Join(err, p.Listener.Close())
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelWarn),
+	}
+
+	// Loops and hub outlive the requests, which may wait for them.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() { hub.Run(background) })
+	for _, l := range loops {
+		wg.Go(func() { l.Run(background) })
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(p.Listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	handler.Drain()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.ShutdownGrace)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		return errors.Join(fmt.Errorf("requests did not finish within %s and were cut off: %w", cfg.ShutdownGrace, err), server.Close())
+	}
+	return nil
+}
+
+// localForge opens the folder of bare repositories, nil where none is configured. forget removes what git needed.
+func localForge(ctx context.Context, root string) (local *forge.Local, forget func(), err error) {
+	if root == "" {
+		return nil, func() {}, nil
+	}
+	home, err := os.MkdirTemp("", "signalbox-git-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("local forge: %w", err)
+	}
+	forget = func() { _ = os.RemoveAll(home) }
+	g, err := git.New(ctx, git.Config{Home: home, LocalRoot: root})
+	if err == nil {
+		local, err = forge.NewLocal(g, root)
+	}
+	if err != nil {
+		forget()
+		return nil, nil, fmt.Errorf("local forge: %w", err)
+	}
+	return local, forget, nil
+}
+
+type migrateCmd struct{}
+
+// Run brings the schema to this program's version.
+func (migrateCmd) Run(ctx context.Context, t terminal) error {
+	cfg, err := config.LoadServer("migrate", t.Env)
+	if err != nil {
+		return fmt.Errorf("nothing was migrated:\n%w", err)
+	}
+	if err := migrations.Up(ctx, cfg.DatabaseOwnerURL.Reveal()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(t.Out, "The schema is at this program's version.")
+	return err
+}
