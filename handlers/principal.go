@@ -159,7 +159,7 @@ func authorise(p *principal, rt route) error {
 	case p.kind == nobody:
 		return fault.New(fault.Unauthenticated, "Nothing was done: this needs a login.").WithCode("login_needed")
 	case !slices.Contains(a.kinds, p.kind):
-		return fault.Newf(fault.Forbidden, "Nothing was done: this is not for a %s. It is for a %s.", kindWords(p.kind), kindList(a.kinds)).WithCode("wrong_principal")
+		return fault.Newf(fault.Forbidden, "Nothing was done: this is not for %s. It is for %s.", kindWords(p.kind), kindList(a.kinds)).WithCode("wrong_principal")
 	case p.kind == token && (a.scope == "" || !slices.Contains(p.scopes, string(a.scope))):
 		return fault.Newf(fault.Forbidden, "Nothing was done: the token does not have the scope %q.", a.scope).WithCode("missing_scope")
 	case p.kind != worker && len(a.roles) > 0 && !slices.ContainsFunc(a.roles, p.has):
@@ -173,13 +173,13 @@ func authorise(p *principal, rt route) error {
 func kindWords(k kind) string {
 	switch k {
 	case person:
-		return "person's own login"
+		return "a person's own login"
 	case token:
-		return "API token"
+		return "an API token"
 	case worker:
-		return "worker's credential"
+		return "a worker's credential"
 	}
-	return "visitor"
+	return "a visitor"
 }
 
 func kindList(kinds []kind) string {
@@ -187,5 +187,5 @@ func kindList(kinds []kind) string {
 	for _, k := range kinds {
 		words = append(words, kindWords(k))
 	}
-	return strings.Join(words, " or a ")
+	return strings.Join(words, " or ")
 }

@@ -27,16 +27,16 @@ func (a access) words() string {
 	if a.anyone {
 		return "No token needed."
 	}
-	words := "For a " + kindList(a.kinds)
+	words := "For " + kindList(a.kinds)
 	if a.scope != "" {
-		words += fmt.Sprintf(" with the scope %s", a.scope)
+		words = strings.Replace(words, kindWords(token), fmt.Sprintf("%s with the scope %s", kindWords(token), a.scope), 1)
 	}
 	var roles []string
 	for _, r := range a.roles {
 		roles = append(roles, string(r))
 	}
 	if len(roles) > 0 {
-		words += ", with the role " + strings.Join(roles, " or ")
+		words += "; a person needs the role " + strings.Join(roles, " or ")
 	}
 	return words + "."
 }
@@ -211,4 +211,34 @@ func (s *server) routes() []route {
 		op("getLocalPull", anyToken, s.apiLocalPull),
 		op("mergeLocalPull", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleApprover}}, s.apiMergeLocalPull),
 	}
+}
+
+// Route describes one address for the reference and for the test that holds every route to its declaration.
+type Route struct {
+	Method, Pattern, Operation string
+	// Access says in words who may call it; Anyone that nobody needs to be known.
+	Access string
+	Anyone bool
+	// Kinds of principal that may call it, roles of which a person needs one, and the scope that a token needs.
+	Kinds, Roles []string
+	Scope        string
+}
+
+// Routes lists every address of the product in the order of routes.go.
+func (h *Handler) Routes() []Route {
+	var all []Route
+	for _, rt := range h.s.routes() {
+		if err := rt.complete(h.s); err != nil {
+			continue // New has refused it already
+		}
+		shown := Route{Method: rt.method, Pattern: rt.pattern, Operation: rt.operation, Access: rt.access.words(), Anyone: rt.access.anyone, Scope: string(rt.access.scope)}
+		for _, k := range rt.access.kinds {
+			shown.Kinds = append(shown.Kinds, k.String())
+		}
+		for _, role := range rt.access.roles {
+			shown.Roles = append(shown.Roles, string(role))
+		}
+		all = append(all, shown)
+	}
+	return all
 }
