@@ -33,8 +33,16 @@ func (w *World) Claim(ctx context.Context, by Worker, phases ...run.Phase) (*Lea
 	return &Lease{Claimed: got[0], Worker: by, w: w}, nil
 }
 
-// ClaimRun claims and holds that the item was that run's.
+// ClaimRun claims that run's item: all others are held back meanwhile, as if other claimers were at them.
 func (w *World) ClaimRun(ctx context.Context, by Worker, ref db.Ref) (*Lease, error) {
+	tx, err := w.Owner.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := tx.Exec(ctx, `SELECT FROM run_queue WHERE run_id <> $1 FOR UPDATE`, ref.Run); err != nil {
+		return nil, err
+	}
 	l, err := w.Claim(ctx, by)
 	switch {
 	case err != nil:
