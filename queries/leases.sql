@@ -69,10 +69,6 @@ ON CONFLICT (lease_id, call_id) DO UPDATE SET state = excluded.state, summary = 
     duration_ms = excluded.duration_ms, finished_at = excluded.finished_at
 WHERE steps.state IN ('PENDING', 'RUNNING');
 
--- name: EndOpenSteps :exec
--- A lease that ended leaves no step running.
-UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() WHERE lease_id = $1 AND state IN ('PENDING', 'RUNNING');
-
 -- name: InsertLogs :exec
 INSERT INTO log_chunks (tenant_id, run_id, attempt_no, lease_id, stream, call_id, data)
 SELECT c.tenant_id, c.run_id, c.attempt_no, c.lease_id, c.stream, c.call_id, c.data

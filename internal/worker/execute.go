@@ -193,12 +193,18 @@ func (t *tap) Write(p []byte) (int, error) {
 
 // agentEvents turns what the agent says into steps and usage. Results for calls that are not open are reported as
 // warnings by the adapter and never reach this point as an end of something else. settle closes the calls that never
-// got an answer: nothing stays pending once the phase goes on (R-RCV-6).
+// got an answer: nothing stays pending once the phase goes on (R-RCV-6). Call ids are the agent's own and may come again in
+// its next start, so they are told apart by the start they belong to; a step that is done closes the open one of its title.
 func (s *session) agentEvents(begun func()) (sink func(agent.Event), settle func()) {
-	open := map[string]agent.ToolStarted{}
+	s.starts++
+	start := fmt.Sprintf("%d-", s.starts)
+	open, said := map[string]agent.ToolStarted{}, map[string]string{}
 	settle = func() {
+		for title, id := range said {
+			s.l.facts.step(wire.StepReport{CallId: id, Kind: "agent_step", Name: clip(title, 400), State: wire.StepCancelled, Summary: "The agent ended without saying what became of this step."})
+		}
 		for id, began := range open {
-			s.l.facts.step(wire.StepReport{CallId: "tool-" + clip(id, 190), Kind: "tool_call", Name: clip(began.Name, 400), State: wire.StepCancelled, Summary: "The agent ended without an answer to this call."})
+			s.l.facts.step(wire.StepReport{CallId: start + "tool-" + clip(id, 180), Kind: "tool_call", Name: clip(began.Name, 400), State: wire.StepCancelled, Summary: "The agent ended without an answer to this call."})
 		}
 	}
 	return func(e agent.Event) {
@@ -206,7 +212,7 @@ func (s *session) agentEvents(begun func()) (sink func(agent.Event), settle func
 		switch e := e.(type) {
 		case agent.ToolStarted:
 			open[e.CallID] = e
-			s.l.facts.step(wire.StepReport{CallId: "tool-" + clip(e.CallID, 190), Kind: "tool_call", Name: clip(e.Name, 400), State: wire.StepRunning, Summary: clip(e.Input, 1000)})
+			s.l.facts.step(wire.StepReport{CallId: start + "tool-" + clip(e.CallID, 180), Kind: "tool_call", Name: clip(e.Name, 400), State: wire.StepRunning, Summary: clip(e.Input, 1000)})
 			s.l.facts.use(wire.UsageReport{ToolCalls: 1})
 		case agent.ToolFinished:
 			began, ok := open[e.CallID]
@@ -222,11 +228,15 @@ func (s *session) agentEvents(begun func()) (sink func(agent.Event), settle func
 				state = wire.StepCancelled
 			}
 			s.l.facts.step(wire.StepReport{
-				CallId: "tool-" + clip(e.CallID, 190), Kind: "tool_call", Name: clip(began.Name, 400), State: state, Summary: clip(e.Output, 1000), ExitCode: e.ExitCode, DurationMs: max(0, e.Duration.Milliseconds()),
+				CallId: start + "tool-" + clip(e.CallID, 180), Kind: "tool_call", Name: clip(began.Name, 400), State: state, Summary: clip(e.Output, 1000), ExitCode: e.ExitCode, DurationMs: max(0, e.Duration.Milliseconds()),
 			})
 			s.l.facts.use(wire.UsageReport{ToolMs: max(0, e.Duration.Milliseconds())})
 		case agent.Step:
-			s.calls++
+			id, again := said[e.Title]
+			if !again {
+				s.calls++
+				id = start + "said-" + fmt.Sprint(s.calls)
+			}
 			state := wire.StepRunning
 			switch e.Status {
 			case "done", "":
@@ -234,7 +244,10 @@ func (s *session) agentEvents(begun func()) (sink func(agent.Event), settle func
 			case "failed":
 				state = wire.StepFailed
 			}
-			s.l.facts.step(wire.StepReport{CallId: "said-" + fmt.Sprint(s.calls), Kind: "agent_step", Name: clip(e.Title, 400), State: state})
+			if delete(said, e.Title); state == wire.StepRunning {
+				said[e.Title] = id
+			}
+			s.l.facts.step(wire.StepReport{CallId: id, Kind: "agent_step", Name: clip(e.Title, 400), State: state})
 		case agent.Usage:
 			s.l.facts.use(wire.UsageReport{InputTokens: max(0, e.Input+e.CacheRead+e.CacheWrite), OutputTokens: max(0, e.Output), AgentIterations: 1, ProviderCalls: 1, Model: clip(e.Model, 200)})
 		case agent.Warning:

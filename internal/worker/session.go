@@ -28,9 +28,11 @@ type session struct {
 	base  string
 	boxes []*place
 	calls int
-	log   *os.File // the whole output of the phase, bounded
-	logTo io.Writer
-	red   *redactor
+	// starts counts the agent's starts under this lease.
+	starts int
+	log    *os.File // the whole output of the phase, bounded
+	logTo  io.Writer
+	red    *redactor
 }
 
 // serve works on one assignment to its end. ctx is the worker's: once it has ended nothing new is begun.

@@ -110,6 +110,10 @@ WITH u AS (
     WHERE run_leases.run_id = u.id AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
     RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
         run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at
+), unfinished AS (
+    -- A lease that ended leaves no step running.
+    UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() FROM ended
+    WHERE steps.lease_id = ended.lease_id AND steps.state IN ('PENDING', 'RUNNING')
 ), kept AS (
     INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
     SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,

@@ -84,16 +84,6 @@ func (q *Queries) DropItem(ctx context.Context, db DBTX, runID uuid.UUID) error 
 	return err
 }
 
-const endOpenSteps = `-- name: EndOpenSteps :exec
-UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() WHERE lease_id = $1 AND state IN ('PENDING', 'RUNNING')
-`
-
-// A lease that ended leaves no step running.
-func (q *Queries) EndOpenSteps(ctx context.Context, db DBTX, leaseID uuid.UUID) error {
-	_, err := db.Exec(ctx, endOpenSteps, leaseID)
-	return err
-}
-
 const extendLeases = `-- name: ExtendLeases :many
 UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => $1::float8), heartbeat_at = clock_timestamp()
 FROM jsonb_populate_recordset(NULL::run_leases, $5::jsonb) b, runs r
