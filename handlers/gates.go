@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -185,72 +184,6 @@ func (s *server) diffView(r *http.Request, info db.RunInfo, a db.ArtifactInfo) (
 		mark(hits.Protected, "protected")
 	}
 	return web.NewDiffView(p.Render(web.InlineBounds()), options), nil
-}
-
-func decisionViews(g gate) []web.DecisionView {
-	var all []web.DecisionView
-	for i := len(g.decisions) - 1; i >= 0; i-- {
-		all = append(all, decisionView(g, g.decisions[i]))
-	}
-	return all
-}
-
-func decisionView(g gate, d db.DecisionInfo) web.DecisionView {
-	channel := "browser"
-	if d.Channel == "api" {
-		channel = "command line"
-	}
-	return web.DecisionView{
-		Who: d.UserName, Verdict: d.Verdict, Text: d.Text, At: d.At, Revision: d.Revision, Digest: d.Digest, Channel: channel,
-		Outdated: d.Revision < g.info.Revision, Carried: d.CarriedOver, Extra: d.Extra,
-	}
-}
-
-// gatePanel is the decision panel.
-func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
-	p, i := who(r), g.info
-	d := web.GatePanelData{
-		GateID: typeid.Format(typeid.Gate, i.ID), Kind: string(i.Kind), State: string(i.State), Revision: i.Revision, Digest: i.Digest, IdempotencyKey: db.NewSecret(),
-		PolicyVersion: g.standing.Version, RunID: typeid.Format(typeid.Run, i.Run), RunState: string(g.run.State), TaskID: typeid.Format(typeid.Task, i.Task),
-		Title: i.TaskTitle, Repository: i.RepositoryName, Base: g.task.BaseRef, BaseCommit: i.Base, Mode: string(g.run.Mode), Requester: i.Requester,
-		OpenedAt: i.OpenedAt, ExpiresAt: i.ExpiresAt, Now: time.Now().UTC(), Risk: string(g.standing.Risk), RiskReasons: g.standing.RiskReasons,
-		WhyStopped: strings.Join(i.Reasons, " "), WhoCan: fmt.Sprintf("people with the role %s", i.Role),
-		MayReopen:   i.State == run.GateExpired && p.kind == person && p.mayDecide(i.Role),
-		MayWithdraw: i.State == run.GateSatisfied && g.run.Dispatched != nil && g.run.Dispatched.ID == i.ID && p.mayDecide(i.Role),
-		Quorum:      []web.QuorumRow{{Requirement: fmt.Sprintf("Approvals by the role %s", i.Role), Have: g.standing.Tally.Approvals, Need: i.Quorum, Who: string(i.Role)}},
-	}
-	if d.Base == "" {
-		d.Base = g.run.DefaultBranch
-	}
-	if d.BaseCommit == "" {
-		d.BaseCommit = g.run.BaseCommit
-	}
-	if i.Kind == run.GatePatch && i.Patch != nil {
-		d.Files, d.Added, d.Removed = i.Patch.Files, i.Patch.Added, i.Patch.Removed
-	}
-	d.MayDecide = g.open() && (g.standing.MayApprove || g.standing.MayReject)
-	switch {
-	case !g.open():
-	case i.State == run.GateExpired:
-		d.MayDecide = false
-	case !g.standing.MayApprove:
-		// Whoever may not approve is told why; rejecting or sending back may still be theirs.
-		d.MayDecide, d.WhyNot = false, g.standing.Why
-	}
-	for _, v := range g.decisions {
-		if v.Revision == i.Revision {
-			d.Decisions = append(d.Decisions, decisionView(g, v))
-		}
-	}
-	for _, op := range i.Reasons {
-		if i.Kind == run.GateReconcile {
-			d.Ambiguous = append(d.Ambiguous, op)
-		}
-	}
-	if pr := g.run.PR; pr != nil {
-		d.Pull = &web.PullRef{Number: int(pr.Number), Href: pr.URL, Branch: pr.Branch, Commit: pr.SHA}
-	}
-	return d
 }
 
 // postDecision records a person's decision, bound to the digest of what they saw.

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"signalbox/db"
+	"signalbox/internal/fault"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 	"signalbox/web"
@@ -68,21 +71,33 @@ func states[T ~string](all []T, selected string) []web.Option {
 	return options
 }
 
-// repositoryOptions are the choices of a filter or a form; any adds the empty choice.
-func (s *server) repositoryOptions(r *http.Request, selected string, any bool) ([]web.Option, error) {
+// repositoryOptions are the choices of a form.
+func (s *server) repositoryOptions(r *http.Request, selected string) ([]web.Option, error) {
 	all, err := s.store.Repositories(r.Context(), who(r).tenant, "", 500)
 	if err != nil {
 		return nil, err
 	}
 	var options []web.Option
-	if any {
-		options = append(options, web.Option{Label: "any repository", Selected: selected == ""})
-	}
 	for _, repo := range all {
 		id := typeid.Format(typeid.Repo, repo.ID)
-		options = append(options, web.Option{Value: id, Label: repo.Name, Selected: id == selected})
+		options = append(options, web.Option{Value: id, Label: repo.Name, Selected: id == selected || repo.Name == selected})
 	}
 	return options, nil
+}
+
+// repositoryFilter are the choices of a list's filter, which knows a repository by id or by name, and the chosen one.
+func (s *server) repositoryFilter(r *http.Request, selected string) ([]web.Option, uuid.UUID, error) {
+	options, err := s.repositoryOptions(r, selected)
+	if err != nil || selected == "" {
+		return append([]web.Option{{Label: "any repository", Selected: true}}, options...), uuid.Nil, err
+	}
+	for _, o := range options {
+		if o.Selected {
+			id, err := typeid.Parse(typeid.Repo, o.Value)
+			return append([]web.Option{{Label: "any repository"}}, options...), id, err
+		}
+	}
+	return nil, uuid.Nil, fault.New(fault.Invalid, "Nothing is shown: there is no such repository here.").WithField("repository")
 }
 
 // pager offers the next page, and the beginning again from any later one.

@@ -28,11 +28,11 @@ func (s *server) getRuns(w http.ResponseWriter, r *http.Request) error {
 	if filter.Before, err = readCursor(q.Get("before")); err != nil {
 		return err
 	}
-	if repo := q.Get("repository"); repo != "" {
-		if filter.Repository, err = typeid.ParseField("repository", typeid.Repo, repo); err != nil {
-			return err
-		}
+	repositories, chosen, err := s.repositoryFilter(r, q.Get("repository"))
+	if err != nil {
+		return err
 	}
+	filter.Repository = chosen
 	list, err := s.store.Runs(r.Context(), p.tenant, filter)
 	if err != nil {
 		return err
@@ -40,9 +40,7 @@ func (s *server) getRuns(w http.ResponseWriter, r *http.Request) error {
 	list, next := more(list, pageSize)
 	data := web.RunsPageData{Shell: s.shell(r), Query: filter.Query, States: states(run.States(), string(filter.State)), AnyAtAll: len(list) > 0,
 		FiltersSet: filter.Query != "" || filter.State != "" || q.Get("repository") != "", Pager: pager(r, len(list), next)}
-	if data.Repositories, err = s.repositoryOptions(r, q.Get("repository"), true); err != nil {
-		return err
-	}
+	data.Repositories = repositories
 	for _, info := range list {
 		data.Rows = append(data.Rows, runRow(info))
 	}

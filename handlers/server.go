@@ -147,10 +147,10 @@ func (s *server) mount(routes []route) (http.Handler, error) {
 	}
 	pages.Handle(static.Prefix+"*", static.Handler())
 	nothing := func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, fault.New(fault.NotFound, "There is nothing at this address."))
+		s.fail(w, s.recognised(r), fault.New(fault.NotFound, "There is nothing at this address."))
 	}
 	wrong := func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, fault.New(fault.NotFound, "There is nothing at this address for this method."))
+		s.fail(w, s.recognised(r), fault.New(fault.NotFound, "There is nothing at this address for this method."))
 	}
 	for _, mux := range []*chi.Mux{pages, apis} {
 		mux.NotFound(nothing)
@@ -201,6 +201,15 @@ func (s *server) admitted(w http.ResponseWriter, r *http.Request, rt route, l *r
 		s.fail(w, r, err)
 	}
 	return nil
+}
+
+// recognised finds out who asks for a page that does not exist, so that its navigation is there. Failing is no matter.
+func (s *server) recognised(r *http.Request) *http.Request {
+	p, err := s.authenticate(r, route{})
+	if err != nil {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), keyPrincipal, p))
 }
 
 func operationOf(r *http.Request) string {

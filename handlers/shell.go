@@ -7,7 +7,6 @@ import (
 
 	"signalbox/internal/policy"
 	"signalbox/web"
-	"signalbox/web/ui"
 )
 
 const themeCookie = "theme"
@@ -47,27 +46,27 @@ func themes() []string { return []string{"system", "light", "dark"} }
 func flash(name string) *web.Flash {
 	switch name {
 	case "satisfied", "changes_requested", "rejected", "extra", "blocked", "recorded":
-		return &web.Flash{Tone: ui.ToneDone, Title: decidedTitle(name)}
+		return web.Done(decidedTitle(name))
 	case "task-submitted":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The task was submitted."}
+		return web.Done("The task was submitted.")
 	case "task-cancelled":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The cancellation was recorded."}
+		return web.Done("The cancellation was recorded.")
 	case "task-closed":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The task was closed."}
+		return web.Done("The task was closed.")
 	case "run-started":
-		return &web.Flash{Tone: ui.ToneDone, Title: "A new run was started."}
+		return web.Done("A new run was started.")
 	case "cancel-asked":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The cancellation was recorded."}
+		return web.Done("The cancellation was recorded.")
 	case "asked-again":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The request is open again."}
+		return web.Done("The request is open again.")
 	case "withdrawn":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The approval was withdrawn before any worker acted on it."}
+		return web.Done("The approval was withdrawn before any worker acted on it.")
 	case "merged":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The pull request was merged."}
+		return web.Done("The pull request was merged.")
 	case "repository-added":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The repository was registered."}
+		return web.Done("The repository was registered.")
 	case "token-revoked":
-		return &web.Flash{Tone: ui.ToneDone, Title: "The token no longer works."}
+		return web.Done("The token no longer works.")
 	}
 	return nil
 }

@@ -23,11 +23,11 @@ func (s *server) getTasks(w http.ResponseWriter, r *http.Request) error {
 	if filter.Before, err = readCursor(q.Get("before")); err != nil {
 		return err
 	}
-	if repo := q.Get("repository"); repo != "" {
-		if filter.Repository, err = typeid.ParseField("repository", typeid.Repo, repo); err != nil {
-			return err
-		}
+	repositories, chosen, err := s.repositoryFilter(r, q.Get("repository"))
+	if err != nil {
+		return err
 	}
+	filter.Repository = chosen
 	mine := q.Get("mine") == "1"
 	if mine {
 		filter.RequestedBy = p.user
@@ -41,9 +41,7 @@ func (s *server) getTasks(w http.ResponseWriter, r *http.Request) error {
 		Shell: s.shell(r), States: states(run.TaskStates(), string(filter.State)), AnyAtAll: len(list) > 0, Pager: pager(r, len(list), next),
 		Filter: web.TaskFilter{Query: filter.Query, Mine: mine, Set: filter.Query != "" || mine || filter.State != "" || q.Get("repository") != ""},
 	}
-	if data.Repositories, err = s.repositoryOptions(r, q.Get("repository"), true); err != nil {
-		return err
-	}
+	data.Repositories = repositories
 	for _, t := range list {
 		data.Rows = append(data.Rows, web.TaskRow{
 			ID: typeid.Format(typeid.Task, t.ID), Title: t.Title, Repository: t.RepositoryName, State: string(t.State), Since: t.UpdatedAt, Requester: t.Requester,
@@ -89,7 +87,7 @@ func (s *server) getNewTask(w http.ResponseWriter, r *http.Request) error {
 func (s *server) newTaskPage(w http.ResponseWriter, r *http.Request, code int, data web.NewTaskPageData, v url.Values) error {
 	data.Shell = s.shell(r)
 	var err error
-	if data.Repositories, err = s.repositoryOptions(r, v.Get("repository"), false); err != nil {
+	if data.Repositories, err = s.repositoryOptions(r, v.Get("repository")); err != nil {
 		return err
 	}
 	mode := v.Get("mode")

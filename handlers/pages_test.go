@@ -1,0 +1,149 @@
+package handlers_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/PuerkitoBio/goquery"
+	"github.com/jackc/pgx/v5"
+)
+
+// Every link on every page leads somewhere, for each role, with runs in several states (rule 27 of the pages), and no
+// page holds anything that the content policy would refuse.
+func TestEveryLinkLeadsSomewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	requester := w.signedIn(t, rita)
+	k := w.worker(t, "one")
+	requester.submit(t, "A first <script>alert(1)</script> one.", "title", "<b>hostile</b> title")
+	gate, _ := w.waiting(t, k)
+	approver := w.signedIn(t, ana)
+	form := approver.gateForm(t, gate)
+	form.Set("verdict", "approve")
+	approver.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusSeeOther)
+	k.claim(t, "publish").publish(t)
+	requester.submit(t, "A second one.")
+	w.waiting(t, k)
+	requester.submit(t, "A third one.")
+	k.claim(t, "execute").plan(t)
+	for who, b := range map[string]*browser{"requester": requester, "approver": approver, "admin": w.signedIn(t, adam), "viewer": w.signedIn(t, vera)} {
+		t.Run(who, func(t *testing.T) {
+			seen := map[string]bool{}
+			todo := []string{"/inbox", "/tasks", "/tasks/new", "/runs", "/repositories", "/workers", "/tokens", "/docs/api"}
+			for len(todo) > 0 {
+				path := todo[0]
+				todo = todo[1:]
+				if seen[path] {
+					continue
+				}
+				seen[path] = true
+				a := b.get(t, path)
+				forbidden := who == "viewer" || who == "approver"
+				if a.StatusCode >= 400 && !(forbidden && a.StatusCode == http.StatusForbidden) {
+					t.Errorf("%s: %d", path, a.StatusCode)
+					continue
+				}
+				if a.StatusCode >= 300 && a.StatusCode < 400 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+					continue
+				}
+				page := a.page(t)
+				inspect(t, path, page)
+				page.Find("a[href]").Each(func(_ int, s *goquery.Selection) {
+					href, _ := s.Attr("href")
+					u, err := url.Parse(href)
+					if err != nil {
+						t.Errorf("%s links to %q", path, href)
+						return
+					}
+					if u.Host != "" && "http://"+u.Host != w.url || u.Scheme == "mailto" {
+						return
+					}
+					u.Fragment, u.Scheme, u.Host = "", "", ""
+					if u.Path != "" && !strings.HasPrefix(u.Path, "/login") && !strings.HasPrefix(u.Path, "/static/") {
+						todo = append(todo, u.String())
+					}
+				})
+			}
+			if len(seen) < 20 {
+				t.Errorf("only %d pages were seen", len(seen))
+			}
+		})
+	}
+}
+
+// inspect looks for what the content policy refuses, for forms that could not be sent, and for markup from outside.
+func inspect(t testing.TB, path string, page *goquery.Document) {
+	t.Helper()
+	if n := page.Find("[style], style, script:not([src]), [onclick], [onload], [onerror], [hx-on]").Length(); n > 0 {
+		t.Errorf("%s: %d places that the content policy refuses", path, n)
+	}
+	if page.Find("h1").Length() != 1 || strings.TrimSpace(page.Find("title").Text()) == "" {
+		t.Errorf("%s: %d headings of the first level, title %q", path, page.Find("h1").Length(), page.Find("title").Text())
+	}
+	page.Find("form[method=post]").Each(func(_ int, f *goquery.Selection) {
+		action, _ := f.Attr("action")
+		if action == "/logout" || action == "/preferences" || action == "/cli-login" {
+			return
+		}
+		if key, _ := f.Find("input[name=idempotency_key]").Attr("value"); len(key) < 8 {
+			t.Errorf("%s: the form to %s has no idempotency key", path, action)
+		}
+	})
+	if page.Find("b").FilterFunction(func(_ int, s *goquery.Selection) bool { return s.Text() == "hostile" }).Length() > 0 {
+		t.Errorf("%s: a title became markup", path)
+	}
+}
+
+// S9: no GET changes anything: every one of them works on a database that refuses writes.
+func TestGetsWriteNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.signedIn(t, rita)
+	b.submit(t, "Replace one word.")
+	k := w.worker(t, "one")
+	gate, run := w.waiting(t, k)
+	c := w.cli(t, rita)
+	c.call(t, "GET", "/me", nil).want(t, 200)
+	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
+	defer conn.Close(t.Context())
+	count := func() (n int64) {
+		must(t, conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM run_events) * 1000000 + (SELECT count(*) FROM decisions) * 10000 + (SELECT count(*) FROM sessions) * 100
+			+ (SELECT count(*) FROM audit_log) + (SELECT count(*) FROM tasks) * 7 + (SELECT sum(version) FROM runs) * 13`).Scan(&n))
+		return n
+	}
+	before := count()
+	for _, path := range []string{"/inbox", "/tasks", "/tasks/new", "/runs", "/runs/" + run, "/runs/" + run + "/cancel", "/gates/" + gate, "/repositories", "/workers", "/tokens", "/docs/api"} {
+		b.get(t, path).want(t, http.StatusOK)
+		b.get(t, path).want(t, http.StatusOK)
+	}
+	for _, path := range []string{"/me", "/tasks", "/runs", "/runs/" + run, "/runs/" + run + "/events", "/runs/" + run + "/steps", "/runs/" + run + "/logs", "/runs/" + run + "/artifacts", "/gates", "/gates/" + gate, "/repositories", "/forges", "/workers", "/tokens"} {
+		c.call(t, "GET", path, nil).want(t, http.StatusOK)
+	}
+	if after := count(); after != before {
+		t.Errorf("reading changed the database: %d, then %d", before, after)
+	}
+}
+
+// A page that does not exist, a session that ended under a form, an unknown method.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.signedIn(t, rita)
+	if a := b.get(t, "/nothing").want(t, http.StatusNotFound); a.page(t).Find("nav").Length() == 0 {
+		t.Error("the page of a failure has no navigation")
+	}
+	b.get(t, "/runs/run_nonsense").want(t, http.StatusNotFound)
+	b.get(t, "/runs?before=nonsense").want(t, http.StatusUnprocessableEntity)
+	a := w.browser().post(t, "/tasks", url.Values{"goal": {"text that must not be lost"}}).want(t, http.StatusUnauthorized)
+	if !strings.Contains(a.body, "Nothing was done") || a.page(t).Find("a[href^='/login']").Length() == 0 {
+		t.Error("a post without a session does not say that nothing was done")
+	}
+	b.post(t, "/tasks", url.Values{}).want(t, http.StatusUnprocessableEntity)
+	refused := b.post(t, "/tasks", url.Values{"idempotency_key": {"0123456789"}, "goal": {"kept text"}, "mode": {"pr_created"}}).want(t, http.StatusUnprocessableEntity)
+	if !strings.Contains(refused.body, "kept text") || refused.page(t).Find("[aria-invalid=true]").Length() == 0 {
+		t.Error("a refused form lost its text or does not mark the field")
+	}
+	w.browser().get(t, "/readyz").want(t, http.StatusOK)
+}
