@@ -24,7 +24,7 @@ type world struct {
 func newWorld(t *testing.T, o drive.Options) *world {
 	t.Helper()
 	d := dbtest.New(t)
-	return &world{drive.New(t, d, o), d}
+	return &world{World: drive.New(t, d, o), db: d}
 }
 
 // must ends the test where a step of its own preparation failed.
