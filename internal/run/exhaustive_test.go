@@ -71,7 +71,9 @@ PR_CREATING | non_retryable_failure | FAILED | git_integration
 CONTEXT_BUILDING PLANNING EXECUTING VERIFYING JUDGING | budget_exceeded | WAITING_FOR_APPROVAL FAILED | control_plane
 CREATED QUEUED E V P | timeout | EXPIRED | scheduler
 CREATED QUEUED E V P WAITING_FOR_APPROVAL PR_CREATED AWAITING_VERIFICATION | run_timeout | EXPIRED FAILED | scheduler
-CREATED QUEUED E V P WAITING_FOR_APPROVAL PR_CREATED AWAITING_VERIFICATION CANCELLING | cancel_requested | CANCELLING CANCELLED = | human policy control_plane
+CREATED QUEUED WAITING_FOR_APPROVAL AWAITING_VERIFICATION | cancel_requested | CANCELLED | human policy control_plane
+E V P | cancel_requested | CANCELLING CANCELLED | human policy control_plane
+PR_CREATED CANCELLING | cancel_requested | = | human policy control_plane
 CANCELLING | cancel_confirmed | CANCELLED | worker scheduler
 `
 

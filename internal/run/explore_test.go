@@ -207,15 +207,7 @@ func TestEveryReachableRun(t *testing.T) {
 // unreachable lists what the table allows by grouping states but what cannot be.
 func unreachable(s run.State, k run.Kind, to run.State) bool {
 	alwaysLeased := s == run.Leased || s == run.Preparing
-	neverLeased := s == run.Created || s == run.Queued || s == run.WaitingForApproval || s == run.AwaitingVerification || s == run.PRCreated
-	switch k {
-	case run.KindTimeout:
-		return alwaysLeased
-	case run.KindCancelRequested:
-		return alwaysLeased && to == run.Cancelled || neverLeased && to == run.Cancelling ||
-			s != run.Cancelling && to == s || s == run.Cancelling && to == run.Cancelled
-	}
-	return false
+	return alwaysLeased && (k == run.KindTimeout || k == run.KindCancelRequested && to == run.Cancelled)
 }
 
 // TestReduceLeavesItsArgumentsAlone: R-TRN-3. Neither the run nor the event that

@@ -239,6 +239,9 @@ func TestGateWithdrawn(t *testing.T) {
 				t.Errorf("gate %+v, was %+v; item %q, dispatched %v", *f.run.Gate, g, f.run.Queued, f.run.Dispatched)
 			}
 			f.approve().replays()
+			if kind == run.GatePatch {
+				f.publish().ended(run.Succeeded, "")
+			}
 		})
 	}
 	f := atGate(t, run.GatePlan).approve().claim().command(run.Release{Reason: "drain"}).prepare()

@@ -163,6 +163,7 @@ func TestFailedInEveryState(t *testing.T) {
 			if q, l := effects[run.Enqueue](f), effects[run.EndLease](f); q[0].Delay != time.Hour || l[0].As != run.LeaseReleased {
 				t.Errorf("queued %+v, lease %+v: the provider's own delay is a floor", q, l)
 			}
+			f.postAs(run.Human, run.CancelRequestedEvent{Reason: "Enough."}).ended(run.Cancelled, run.CodeCancelledByUser)
 			f = working(t, s)
 			f.postAs(run.Scheduler, run.AttemptFailedEvent{Code: run.CodeAttemptTimeout}).in(again)
 			if l := effects[run.EndLease](f); l[0].As != run.LeaseRevoked || l[0].Reason != string(run.CodeAttemptTimeout) {

@@ -221,9 +221,9 @@ func (m *move) apply(ev Event) error {
 // and a state that needs work has a lease or an item, never both.
 func (m *move) settle(before Run, ev Event, row rule) error {
 	kind := ev.Kind()
-	if m.r.Lease != nil && (handover(kind) || m.r.State.Terminal()) {
+	if m.r.Lease != nil && (HandsOver(kind) || m.r.State.Terminal()) {
 		as, why := LeaseReleased, "handover"
-		if !handover(kind) {
+		if !HandsOver(kind) {
 			why = "run ended"
 		}
 		if ev.Lease == nil {

@@ -2,6 +2,8 @@ package run
 
 import "slices"
 
+//go:generate go test -run ^TestStatesPage$ . -update
+
 // Transition is one row of the run's table: from any state of From, Event leads
 // to one of To when one of By decides it.
 type Transition struct {
@@ -27,6 +29,7 @@ func Transitions() []Transition {
 	budget := []State{ContextBuilding, Planning, Executing, Verifying, Judging}
 	notCancelling := slices.DeleteFunc(ActiveStates(), func(s State) bool { return s == Cancelling })
 	vp := slices.Concat(verifyStates, publishStates)
+	cancellers := []ActorKind{Human, Policy, ControlPlane}
 	return []Transition{
 		{[]State{NoState}, KindCreated, []State{Created}, []ActorKind{ControlPlane}, "the task is READY"},
 		{[]State{Created}, KindDeferred, []State{Unchanged}, []ActorKind{Scheduler}, "reason and retry_after; after max_defer a timeout follows"},
@@ -82,7 +85,10 @@ func Transitions() []Transition {
 		{budget, KindBudgetExceeded, []State{WaitingForApproval, Failed}, []ActorKind{ControlPlane}, "by budget.on_exceeded"},
 		{slices.Concat([]State{Created, Queued}, evp), KindTimeout, []State{Expired}, []ActorKind{Scheduler}, "max_defer or the queue time-out; only without a lease"},
 		{notCancelling, KindRunTimeout, []State{Expired, Failed}, []ActorKind{Scheduler}, "active time, not waiting time"},
-		{ActiveStates(), KindCancelRequested, []State{Cancelling, Cancelled, Unchanged}, []ActorKind{Human, Policy, ControlPlane}, "with a lease CANCELLING, else CANCELLED; PR_CREATED refuses"},
+		{[]State{Created, Queued, WaitingForApproval, AwaitingVerification}, KindCancelRequested, []State{Cancelled}, cancellers, "at once; item, gate or request goes"},
+		{evp, KindCancelRequested, []State{Cancelling, Cancelled}, cancellers, "with a lease CANCELLING and the signal, without one CANCELLED"},
+		{[]State{PRCreated}, KindCancelRequested, []State{Unchanged}, cancellers, "always refused: the pull request exists; closing it is offered"},
+		{[]State{Cancelling}, KindCancelRequested, []State{Unchanged}, cancellers, "recorded; the first request goes on"},
 		{[]State{Cancelling}, KindCancelConfirmed, []State{Cancelled}, []ActorKind{Worker, Scheduler}, "the only way out of CANCELLING"},
 	}
 }
@@ -103,9 +109,9 @@ func Kinds() []Kind {
 	return ks
 }
 
-// handover lists the events that end the lease, RELEASED with reason "handover"
+// HandsOver lists the events that end the lease, RELEASED with reason "handover"
 // when its holder caused them.
-func handover(k Kind) bool {
+func HandsOver(k Kind) bool {
 	switch k {
 	case KindPlanApprovalRequired, KindPatchCreated, KindReportCreated, KindNoChangeReported,
 		KindVerificationFailed, KindJudgeRequiresFix, KindAttemptExhausted, KindHumanApprovalRequired,
