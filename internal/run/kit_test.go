@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,33 +85,43 @@ func event(r run.Run, p run.Payload, by run.ActorKind) run.Event {
 	return ev
 }
 
-// actorsOf lists who may decide the event in that state.
-func actorsOf(s run.State, k run.Kind) []run.ActorKind {
-	var out []run.ActorKind
-	for _, t := range run.Transitions() {
-		if t.Event == k && slices.Contains(t.From, s) {
-			out = append(out, t.By...)
-		}
-	}
-	return out
+type cell struct {
+	state run.State
+	kind  run.Kind
 }
 
-// targetsOf lists where the event may lead from that state.
-func targetsOf(s run.State, k run.Kind) []run.State {
-	var out []run.State
+type answer struct {
+	by []run.ActorKind
+	to []run.State
+}
+
+var tableCells = sync.OnceValue(func() map[cell]answer {
+	m := map[cell]answer{}
 	for _, t := range run.Transitions() {
-		if t.Event == k && slices.Contains(t.From, s) {
+		for _, s := range t.From {
+			a := m[cell{s, t.Event}]
+			a.by = append(a.by, t.By...)
 			for _, to := range t.To {
 				if to == run.Unchanged {
 					to = s
 				}
-				out = append(out, to)
+				a.to = append(a.to, to)
 			}
+			slices.Sort(a.to)
+			a.to = slices.Compact(a.to)
+			m[cell{s, t.Event}] = a
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return m
+})
+
+// actorsOf lists who may decide the event in that state.
+func actorsOf(s run.State, k run.Kind) []run.ActorKind {
+	return slices.Clone(tableCells()[cell{s, k}].by)
 }
+
+// targetsOf lists where the event may lead from that state.
+func targetsOf(s run.State, k run.Kind) []run.State { return slices.Clone(tableCells()[cell{s, k}].to) }
 
 // flow is one run driven event by event; its log is what a database would hold.
 type flow struct {

@@ -282,7 +282,7 @@ func TestRandomWalks(t *testing.T) {
 	states, kinds, steps := map[run.State]int{}, map[run.Kind]int{}, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &rapidChooser{t: rt}
-		for range 12 {
+		for range 6 {
 			w := newWalker()
 			if err := w.walk(c); err != nil {
 				rt.Fatalf("after %d events: %v", len(w.log), err)
