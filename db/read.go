@@ -260,6 +260,21 @@ func (s *Store) Events(ctx context.Context, tenant, id uuid.UUID, after int64, l
 	return all, nil
 }
 
+// LastEvent reads the newest event of a kind; false where there is none.
+func (s *Store) LastEvent(ctx context.Context, tenant, id uuid.UUID, kind run.Kind) (EventInfo, bool, error) {
+	r, err := s.q.LastEvent(ctx, s.pool, tenant, id, string(kind))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return EventInfo{}, false, nil
+	}
+	if err != nil {
+		return EventInfo{}, false, fmt.Errorf("read last event: %w", err)
+	}
+	return EventInfo{
+		Seq: r.Seq, Kind: kind, By: run.Actor{Kind: run.ActorKind(r.ActorKind), ID: r.ActorID, Name: r.ActorName}, From: run.State(r.FromState),
+		To: run.State(r.ToState), Attempt: int(r.AttemptNo), At: r.At.UTC(), Payload: r.Payload,
+	}, true, nil
+}
+
 // Waiting says why no worker has a run's queue item: until when it is put off (zero: it is not), and how many live
 // workers could take its phase.
 func (s *Store) Waiting(ctx context.Context, tenant, id uuid.UUID, phase run.Phase) (until time.Time, workers int64, err error) {

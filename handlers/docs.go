@@ -104,7 +104,11 @@ func typeWords(s api.Schema) string {
 	}
 }
 
-// plain drops the little Markdown that the contract uses: the page shows text.
+// plain drops the little Markdown that the contract uses, and the line breaks inside its paragraphs: the page shows text.
 func plain(s string) string {
-	return strings.TrimSpace(strings.NewReplacer("**", "", "`", "").Replace(s))
+	var paragraphs []string
+	for p := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {
+		paragraphs = append(paragraphs, strings.Join(strings.Fields(p), " "))
+	}
+	return strings.NewReplacer("**", "", "`", "").Replace(strings.Join(paragraphs, "\n\n"))
 }

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/fault"
+	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 	"signalbox/web"
 )
@@ -63,15 +64,14 @@ type judgement struct {
 
 // runEvidence is what a person can rely on when they decide.
 type runEvidence struct {
-	verified   bool
-	report     verification
-	reportID   string
-	reportSHA  string
-	judged     bool
-	judge      judgement
-	judgeID    string
-	judgedAt   time.Time
-	verifiedBy string
+	verified  bool
+	report    verification
+	reportID  string
+	reportSHA string
+	judged    bool
+	judge     judgement
+	judgeID   string
+	judgedAt  time.Time
 }
 
 // evidence reads the reports that belong to the run's current result.
@@ -119,7 +119,10 @@ func (s *server) evidenceView(r *http.Request, info db.RunInfo, standing db.Stan
 	if err != nil {
 		return web.Evidence{}, err
 	}
-	view := web.Evidence{Isolation: info.Isolation, SameWorker: standing.Facts.SameWorker, ReportDigest: ev.reportSHA}
+	view := web.Evidence{Isolation: info.Isolation, ReportDigest: ev.reportSHA}
+	if view.SameWorker, view.Verifier, err = s.verifier(r, info); err != nil {
+		return view, err
+	}
 	if ev.verified && ev.report.Isolation != "" {
 		view.Isolation = ev.report.Isolation
 	}
@@ -143,10 +146,25 @@ func (s *server) evidenceView(r *http.Request, info db.RunInfo, standing db.Stan
 		}
 	}
 	for _, g := range standing.Guards {
-		view.Guards = append(view.Guards, web.GuardView{Words: g.Words, Met: g.Passed, Detail: string(g.Name)})
+		view.Guards = append(view.Guards, web.GuardView{Words: g.Words, Met: g.Passed})
 	}
 	if !ev.verified && !ev.judged {
 		view.NoneYet = "Nothing was verified yet."
 	}
 	return view, nil
+}
+
+// verifier says who verified the run's result, and whether it is the worker that made it.
+func (s *server) verifier(r *http.Request, info db.RunInfo) (same bool, name string, err error) {
+	e, ok, err := s.store.LastEvent(r.Context(), info.Tenant, info.ID, run.KindVerificationStarted)
+	if err != nil || !ok {
+		return false, "", err
+	}
+	var started struct {
+		Payload run.VerificationStartedEvent `json:"payload"`
+	}
+	if err := json.Unmarshal(e.Payload, &started); err != nil {
+		return false, "", fmt.Errorf("read event %d: %w", e.Seq, err)
+	}
+	return started.Payload.SameWorker, e.By.Name, nil
 }

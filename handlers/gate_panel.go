@@ -42,7 +42,7 @@ func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
 		WhyStopped: strings.Join(i.Reasons, " "), WhoCan: fmt.Sprintf("people with the role %s", i.Role),
 		MayReopen:   i.State == run.GateExpired && p.kind == person && p.mayDecide(i.Role),
 		MayWithdraw: i.State == run.GateSatisfied && g.run.Dispatched != nil && g.run.Dispatched.ID == i.ID && p.mayDecide(i.Role),
-		Quorum:      []web.QuorumRow{{Requirement: fmt.Sprintf("Approvals by the role %s", i.Role), Have: g.standing.Tally.Approvals, Need: i.Quorum, Who: string(i.Role)}},
+		Quorum:      []web.QuorumRow{{Requirement: fmt.Sprintf("Approvals by the role %s", i.Role), Have: g.standing.Tally.Approvals, Need: i.Quorum}},
 	}
 	if d.Base == "" {
 		d.Base = g.run.DefaultBranch

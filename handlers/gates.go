@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -134,13 +133,18 @@ func (s *server) planView(r *http.Request, g gate, a db.ArtifactInfo) (*web.Plan
 		return view, nil
 	}
 	view.Summary = p.Summary
-	for i, step := range p.Steps {
-		view.Steps = append(view.Steps, web.PlanStep{Title: fmt.Sprintf("Step %d", i+1), Text: step})
+	for _, step := range p.Steps {
+		view.Steps = append(view.Steps, web.PlanStep{Title: step})
 	}
-	if last := len(view.Steps) - 1; last >= 0 {
-		view.Steps[last].Files, view.Steps[last].Commands = listOf(p.Files), listOf(p.Verifiers)
+	last := web.PlanStep{Title: "Files that may change, and how the result is checked", Files: listOf(p.Files)}
+	if checks := listOf(p.Verifiers); len(checks) > 0 {
+		last.Text = "Checked by: " + strings.Join(checks, ", ") + "."
 	}
-	view.Assumptions = append(listOf(p.Risks), "Done when: "+p.StopCondition)
+	view.Steps = append(view.Steps, last)
+	for _, risk := range listOf(p.Risks) {
+		view.Assumptions = append(view.Assumptions, "Risk: "+risk)
+	}
+	view.Assumptions = append(view.Assumptions, "Done when: "+p.StopCondition)
 	view.OutOfScope = listOf(p.ForbiddenChanges)
 	return view, nil
 }

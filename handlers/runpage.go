@@ -118,9 +118,6 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 		if info.Gate != nil && g.ID == info.Gate.ID {
 			v.Gate = new(gateRef(g))
 			v.MyTurn = g.RequestedBy != p.user && p.mayDecide(g.Role)
-			if v.MyTurn {
-				v.NextAction = &web.Link{Text: "Decide", Href: web.GateURL(v.Gate.ID)}
-			}
 		}
 	}
 	if info.Queued != "" {
@@ -220,11 +217,14 @@ func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error
 	if info.Patch != nil {
 		f.PatchDigest, f.PatchRevision, f.Files, f.Added, f.Removed = info.Patch.Digest, info.Patch.Revision, info.Patch.Files, info.Patch.Added, info.Patch.Removed
 	}
-	if usage.Reports > 0 {
+	if usage.InputTokens+usage.OutputTokens > 0 {
 		f.Tokens = fmt.Sprintf("%d in, %d out", usage.InputTokens, usage.OutputTokens)
-		if usage.CostMicros > 0 {
-			f.Cost = fmt.Sprintf("%.4f", float64(usage.CostMicros)/1e6)
-		}
+	}
+	if usage.CostMicros > 0 {
+		f.Cost = fmt.Sprintf("%.4f", float64(usage.CostMicros)/1e6)
+	}
+	if f.SameWorker, _, err = s.verifier(r, info); err != nil {
+		return f, err
 	}
 	return f, nil
 }

@@ -194,3 +194,7 @@ ORDER BY created_at DESC LIMIT 1;
 -- name: AgentSession :one
 -- The agent's session of the newest round that stored one.
 SELECT id FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = 'agent_session' ORDER BY created_at DESC LIMIT 1;
+
+-- name: LastEvent :one
+SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, payload
+FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY seq DESC LIMIT 1;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"signalbox/internal/wire"
 )
@@ -109,9 +110,26 @@ func showGate(w io.Writer, g wire.Gate, address string) {
 // shown are the flags that bind a decision to what the person saw.
 type shown struct {
 	remote
-	Gate     string `arg:"" help:"Gate id."`
-	Revision int    `help:"The revision that you saw; the newest when absent." `
-	Digest   string `help:"The digest that you saw, from signalbox gate show; the newest when absent."`
+	Gate   string `arg:"" help:"Gate id."`
+	Digest string `help:"The digest that you saw, from signalbox gate show; its first 8 characters are enough."`
+}
+
+// bind finds revision and whole digest of what the person saw. Approving without saying what was seen is refused: the
+// newest revision may be another one than the person read.
+func (c shown) bind(ctx context.Context, client *wire.ClientWithResponses, verdict wire.DecisionCreateVerdict) (string, int, error) {
+	g, err := getGate(ctx, client, c.Gate)
+	if err != nil {
+		return "", 0, err
+	}
+	switch {
+	case c.Digest == "" && verdict == wire.DecideApprove:
+		return "", 0, fmt.Errorf("nothing was approved: say which revision you saw with --digest; signalbox gate show %s prints it", c.Gate)
+	case c.Digest == "":
+		return g.Digest, g.Revision, nil
+	case len(c.Digest) < 8 || !strings.HasPrefix(g.Digest, c.Digest):
+		return "", 0, fmt.Errorf("nothing was decided: what you saw has changed; it is revision %d with digest %s now", g.Revision, g.Digest)
+	}
+	return g.Digest, g.Revision, nil
 }
 
 func (c shown) decide(ctx context.Context, t terminal, d wire.DecisionCreate) error {
@@ -119,19 +137,9 @@ func (c shown) decide(ctx context.Context, t terminal, d wire.DecisionCreate) er
 	if err != nil {
 		return err
 	}
-	if c.Digest == "" || c.Revision == 0 {
-		g, err := getGate(ctx, client, c.Gate)
-		if err != nil {
-			return err
-		}
-		if c.Digest == "" {
-			c.Digest = g.Digest
-		}
-		if c.Revision == 0 {
-			c.Revision = g.Revision
-		}
+	if d.Digest, d.Revision, err = c.bind(ctx, client, d.Verdict); err != nil {
+		return err
 	}
-	d.Digest, d.Revision = c.Digest, c.Revision
 	res, err := client.DecideGateWithResponse(ctx, c.Gate, &wire.DecideGateParams{IdempotencyKey: key()}, d)
 	if err != nil {
 		return err
