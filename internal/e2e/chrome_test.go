@@ -375,4 +375,3 @@ func (b *tab) gapless(rows []int) {
 		}
 	}
 }
-

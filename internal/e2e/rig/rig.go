@@ -281,3 +281,18 @@ func (r *Rig) audit() {
 	}
 	t.Logf("replayed %d runs with %d events: %d differences", c.Runs, c.Events, len(differences))
 }
+
+// Expire makes the time of an open gate run out, and waits until the product has seen it.
+func (r *Rig) Expire(gate string) {
+	t := r.T
+	t.Helper()
+	id, err := typeid.Parse(typeid.Gate, gate)
+	r.must(err, "read the gate's id")
+	_, err = r.Owner.Exec(t.Context(), `UPDATE gates SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1`, id)
+	r.must(err, "let the gate's time run out")
+	r.Eventually("the gate expires", Patience, func() (bool, string) {
+		var state string
+		r.must(r.Owner.QueryRow(t.Context(), `SELECT state FROM gates WHERE id = $1`, id).Scan(&state), "read the gate")
+		return state == "expired", state
+	})
+}

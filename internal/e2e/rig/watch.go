@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
 )
 
@@ -247,4 +248,14 @@ func (r *Rig) Artifacts(id, kind string) []string {
 		all = append(all, string(content.Body))
 	}
 	return all
+}
+
+// Decisions is how many decisions are stored for a gate.
+func (r *Rig) Decisions(gate string) int {
+	r.T.Helper()
+	id, err := typeid.Parse(typeid.Gate, gate)
+	r.must(err, "read the gate's id")
+	var n int
+	r.must(r.Owner.QueryRow(r.T.Context(), `SELECT count(*) FROM decisions WHERE gate_id = $1`, id).Scan(&n), "count decisions")
+	return n
 }
