@@ -188,9 +188,8 @@ func (s *Store) claimItems(ctx context.Context, tx pgx.Tx, in ClaimRequest, boot
 		}
 		steps, err := reduceAll(r, ev)
 		if err != nil {
-			// The run has moved on: the delivery was stale and does nothing.
-			if err := s.q.DropItem(ctx, tx, r.ID); err != nil {
-				return nil, nil, fmt.Errorf("drop stale item: %w", err)
+			if err := s.staleItem(ctx, tx, r, item); err != nil {
+				return nil, nil, err
 			}
 			continue
 		}
@@ -204,6 +203,15 @@ func (s *Store) claimItems(ctx context.Context, tx pgx.Tx, in ClaimRequest, boot
 		}
 	}
 	return out, all, nil
+}
+
+// staleItem puts away an item whose run has moved on: the delivery does nothing.
+// Where the run has waiting work of another phase, the row becomes its item.
+func (s *Store) staleItem(ctx context.Context, tx pgx.Tx, r run.Run, item sqlc.PickItemsRow) error {
+	if r.Queued != "" && string(r.Queued) != item.Phase {
+		return wrap("set the item's phase right", s.q.SetItemPhase(ctx, tx, r.ID, string(r.Queued)))
+	}
+	return wrap("drop stale item", s.q.DropItem(ctx, tx, r.ID))
 }
 
 // claimEvent asks today's policy: a denied run ends here, one that this worker

@@ -87,6 +87,10 @@ func (s *Store) replayRun(ctx context.Context, row sqlc.Run, c *Coverage, each f
 			return nil
 		}
 		r = res.Run
+		if int(e.AttemptNo) != r.AttemptNo {
+			differ(seq, "the log says attempt %d, replay gives %d", e.AttemptNo, r.AttemptNo)
+			return nil
+		}
 		if string(before) != e.FromState || string(r.State) != e.ToState {
 			differ(seq, "the log says %s to %s, replay gives %s to %s", e.FromState, e.ToState, before, r.State)
 			return nil
@@ -125,7 +129,25 @@ func readEvent(row sqlc.Run, e sqlc.ReplayEventsRow) (run.Event, string) {
 	if err != nil {
 		return run.Event{}, err.Error()
 	}
+	if c := column(b, ev, e); c != "" {
+		return run.Event{}, "column " + c + " differs from the recorded bytes"
+	}
 	return ev, ""
+}
+
+// column names the first column beside the exact bytes that says something else.
+func column(b evidence.Event, ev run.Event, e sqlc.ReplayEventsRow) string {
+	for name, same := range map[string]bool{
+		"tenant_id": e.TenantID == b.Tenant, "schema": e.Schema == b.Schema, "event_id": e.EventID == ev.ID,
+		"kind": e.Kind == string(ev.Kind()), "actor_kind": e.ActorKind == string(ev.By.Kind) && e.ActorKind == b.Actor.Kind,
+		"actor_id": e.ActorID == ev.By.ID && e.ActorID == b.Actor.ID, "actor_name": e.ActorName == ev.By.Name,
+		"at": e.At.Equal(ev.At) && e.At.Equal(b.At),
+	} {
+		if !same {
+			return name
+		}
+	}
+	return ""
 }
 
 // unequal names the fields in which two runs differ, by their JSON form, in which

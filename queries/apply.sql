@@ -52,6 +52,8 @@ WITH u AS (
     SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority
     FROM jsonb_populate_recordset(NULL::run_queue, @queued::jsonb) q JOIN u ON u.id = q.run_id JOIN tasks t ON t.id = u.task_id
     ORDER BY u.id
+    -- A row that was left to a claimer may still be there: it serves, and the claim sets its phase right.
+    ON CONFLICT (run_id) DO NOTHING
 ), delayed AS (
     INSERT INTO run_delayed (run_id, tenant_id, phase, available_at)
     SELECT u.id, u.tenant_id, d.phase, d.available_at

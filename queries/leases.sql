@@ -8,6 +8,10 @@ ORDER BY q.seq LIMIT @count FOR UPDATE OF q SKIP LOCKED;
 -- A stale item that the caller holds: the reducer refused it.
 DELETE FROM run_queue WHERE run_id = $1;
 
+-- name: SetItemPhase :exec
+-- An item that was left over from before the run's present one; the caller holds both rows.
+UPDATE run_queue SET phase = $2 WHERE run_id = $1;
+
 -- name: NextTokens :many
 SELECT nextval('fencing_tokens')::bigint AS token FROM generate_series(1, @count::int);
 

@@ -45,7 +45,8 @@ SELECT seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND seq > $3 ORDER BY seq LIMIT $4;
 
 -- name: ReplayEvents :many
-SELECT seq, schema, kind, body, payload, hash, from_state, to_state FROM run_events WHERE run_id = $1 ORDER BY seq;
+SELECT tenant_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
+FROM run_events WHERE run_id = $1 ORDER BY seq;
 
 -- name: ReplayRuns :many
 SELECT sqlc.embed(runs) FROM runs WHERE runs.id > $1 ORDER BY runs.id LIMIT $2;

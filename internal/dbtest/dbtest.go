@@ -35,6 +35,17 @@ type Database struct {
 	admin string // superuser of the cluster that the database is in
 }
 
+// SuperuserURL is the database by the superuser of its cluster, past every right and rule: for tests of what somebody
+// with all rights could alter.
+func (d Database) SuperuserURL(t testing.TB) string {
+	t.Helper()
+	url, err := retarget(d.admin, pgserver.Superuser, d.Name)
+	if err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+	return url
+}
+
 // Main runs the tests of a package on the cluster that `make test` started, or on one of its own where `go test` was
 // called directly. It does not return.
 func Main(m *testing.M) { os.Exit(run(m)) }

@@ -559,6 +559,16 @@ func (q *Queries) RunOperations(ctx context.Context, db DBTX, tenantID uuid.UUID
 	return items, nil
 }
 
+const setItemPhase = `-- name: SetItemPhase :exec
+UPDATE run_queue SET phase = $2 WHERE run_id = $1
+`
+
+// An item that was left over from before the run's present one; the caller holds both rows.
+func (q *Queries) SetItemPhase(ctx context.Context, db DBTX, runID uuid.UUID, phase string) error {
+	_, err := db.Exec(ctx, setItemPhase, runID, phase)
+	return err
+}
+
 const stopBoot = `-- name: StopBoot :execrows
 UPDATE worker_boots SET state = 'STOPPED', stopped_at = clock_timestamp() WHERE id = $1 AND worker_id = $2 AND state NOT IN ('STOPPED', 'DEAD')
 `

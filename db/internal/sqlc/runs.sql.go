@@ -378,18 +378,26 @@ func (q *Queries) PolicyInForce(ctx context.Context, db DBTX, tenantID uuid.UUID
 }
 
 const replayEvents = `-- name: ReplayEvents :many
-SELECT seq, schema, kind, body, payload, hash, from_state, to_state FROM run_events WHERE run_id = $1 ORDER BY seq
+SELECT tenant_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
+FROM run_events WHERE run_id = $1 ORDER BY seq
 `
 
 type ReplayEventsRow struct {
+	TenantID  uuid.UUID       `json:"tenant_id"`
 	Seq       int64           `json:"seq"`
 	Schema    int16           `json:"schema"`
+	EventID   string          `json:"event_id"`
 	Kind      string          `json:"kind"`
+	ActorKind string          `json:"actor_kind"`
+	ActorID   string          `json:"actor_id"`
+	ActorName string          `json:"actor_name"`
+	FromState string          `json:"from_state"`
+	ToState   string          `json:"to_state"`
+	AttemptNo int32           `json:"attempt_no"`
+	At        time.Time       `json:"at"`
 	Body      bytea.Bytes     `json:"body"`
 	Payload   json.RawMessage `json:"payload"`
 	Hash      bytea.Bytes     `json:"hash"`
-	FromState string          `json:"from_state"`
-	ToState   string          `json:"to_state"`
 }
 
 func (q *Queries) ReplayEvents(ctx context.Context, db DBTX, runID uuid.UUID) ([]ReplayEventsRow, error) {
@@ -402,14 +410,21 @@ func (q *Queries) ReplayEvents(ctx context.Context, db DBTX, runID uuid.UUID) ([
 	for rows.Next() {
 		var i ReplayEventsRow
 		if err := rows.Scan(
+			&i.TenantID,
 			&i.Seq,
 			&i.Schema,
+			&i.EventID,
 			&i.Kind,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorName,
+			&i.FromState,
+			&i.ToState,
+			&i.AttemptNo,
+			&i.At,
 			&i.Body,
 			&i.Payload,
 			&i.Hash,
-			&i.FromState,
-			&i.ToState,
 		); err != nil {
 			return nil, err
 		}
