@@ -105,6 +105,9 @@ func Start(ctx context.Context, o Options) (_ *Dev, err error) {
 	if err := d.saveCredential(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.savePolicy(ctx); err != nil {
+		return nil, err
+	}
 	for _, s := range samples() {
 		if err := s.plant(ctx, d.folder.path("forge")); err != nil {
 			return nil, err
@@ -235,6 +238,28 @@ func (d *Dev) saveCredential(ctx context.Context) error {
 	_, err = d.store.CreateWorkerCredential(ctx, db.WorkerCredential{
 		Tenant: db.DefaultTenant, Name: "dev worker", Phases: []run.Phase{run.PhaseExecute, run.PhaseVerify, run.PhasePublish},
 	}, secret)
+	return err
+}
+
+// unsafePolicy begins the versions of policies that dev mode put in force because its worker isolates nothing.
+const unsafePolicy = "dev-unsafe-"
+
+// savePolicy lowers the policy's isolation where the person asked for a worker without any, and takes that back with
+// the next start that does not ask: by default policy refuses such workers, whose runs would then wait for ever.
+func (d *Dev) savePolicy(ctx context.Context) error {
+	rules, err := d.store.Rules(ctx, db.DefaultTenant)
+	if err != nil {
+		return err
+	}
+	wanted, lowered := d.options.Sandbox == "process", strings.HasPrefix(rules.Version, unsafePolicy)
+	if wanted == lowered || wanted && rules.Execution.MinIsolation == policy.IsolationProcess {
+		return nil
+	}
+	version, execution := fmt.Sprintf("dev-%d", time.Now().Unix()), ""
+	if wanted {
+		version, execution = fmt.Sprintf("%s%d", unsafePolicy, time.Now().Unix()), "execution:\n  min_isolation: process\n"
+	}
+	_, err = d.store.SavePolicy(ctx, db.DefaultTenant, "schema: 1\nversion: "+version+"\n"+execution)
 	return err
 }
 

@@ -89,11 +89,15 @@ func orEnded(err error) error {
 	return err
 }
 
+// patience is how many ends in a row are taken for bad luck: after a kill the worker before may hold its folder for
+// the time it needs to drain.
+const patience = 3
+
 // broken says that the worker does not stay up, with the end of its log.
 func (s *supervisor) broken(logPath string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tries < 2 {
+	if s.tries < patience {
 		return nil
 	}
 	return fmt.Errorf("%w; the end of its log (%s):\n%s", s.last, logPath, tail(logPath))

@@ -74,7 +74,7 @@ func TestAWorkerThatDoesNotStayUpIsReportedWithItsOwnWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, pids, 3)
+	await(t, pids, patience+1)
 	if err := s.broken(log); err == nil || !strings.Contains(err.Error(), "no sandbox here") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("got %v, want the exit status and the log", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -76,7 +77,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.prepareFolders(who); err != nil {
 		return nil, err
 	}
-	if err := s.refuseSecondServer(); err != nil {
+	if err := s.awaitFolder(ctx); err != nil {
 		return nil, err
 	}
 	fresh, err := s.initdb(ctx, bin, who)
@@ -88,6 +89,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	if s.proc, err = startProcess(bin.postgres, []string{"-D", s.data()}, who, s.logFile()); err != nil {
 		return nil, fmt.Errorf("start postgres in %s: %w", dir, err)
+	}
+	if err := os.WriteFile(s.starterFile(), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("note who started postgres: %w", err), s.Stop(context.WithoutCancel(ctx)))
 	}
 	if err := s.await(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
@@ -119,6 +123,9 @@ func (s *Server) Stop(ctx context.Context) error {
 func (s *Server) data() string      { return filepath.Join(s.dir, "data") }
 func (s *Server) socketDir() string { return filepath.Join(s.dir, "run") }
 func (s *Server) logFile() string   { return filepath.Join(s.dir, "postgres.log") }
+
+// starterFile holds the process id of the program that started the newest server.
+func (s *Server) starterFile() string { return filepath.Join(s.dir, "starter") }
 
 func socketURL(socketDir, role, dbname string) string {
 	q := url.Values{"host": {socketDir}, "sslmode": {"disable"}}

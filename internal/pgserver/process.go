@@ -2,6 +2,7 @@ package pgserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // process is one postmaster. It leads its own process group, so that a Ctrl-C at the terminal reaches us and not it,
@@ -84,6 +86,57 @@ func (p *process) stop(ctx context.Context) error {
 	return err
 }
 
+// leaving is how long a server that nobody owns any more may take to end: when its starter was killed, it is shutting
+// down at that moment and needs a checkpoint for it.
+const leaving = 15 * time.Second
+
+// awaitFolder returns when no server runs on the folder. One that belongs to a living program is refused at once; an
+// orphan, whose starter was killed, is waited for.
+func (s *Server) awaitFolder(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaving)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := s.refuseSecondServer()
+		running, ok := errors.AsType[*runningError](err)
+		if !ok || !s.isOrphan(running.pid) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+// runningError says that a folder has a server.
+type runningError struct {
+	pid  int
+	data string
+}
+
+func (e *runningError) Error() string {
+	return fmt.Sprintf("postgres was not started: a server (pid %d) is already running on %s; stop it first, or use another folder", e.pid, e.data)
+}
+
+// isOrphan says whether the server has lost the program that started it. A server is always a direct child of its
+// starter, whose process id it notes; an orphan's parent is whoever collects orphans on this system.
+func (s *Server) isOrphan(pid int) bool {
+	starter, err := os.ReadFile(s.starterFile())
+	if err != nil {
+		return true // killed before it could note itself
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return true // it has just ended
+	}
+	// The name in parentheses may hold anything; the fields after the last one are: state, parent.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	return len(fields) > 1 && fields[1] != strings.TrimSpace(string(starter))
+}
+
 // refuseSecondServer looks at postmaster.pid. A live server there is somebody else's; a file left behind by a kill is
 // removed, because its process id may meanwhile belong to a stranger, on which Postgres itself would refuse to start.
 func (s *Server) refuseSecondServer() error {
@@ -98,7 +151,7 @@ func (s *Server) refuseSecondServer() error {
 	first, _, _ := strings.Cut(string(text), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(first))
 	if err == nil && pid > 0 && isPostgres(pid, s.data()) {
-		return fmt.Errorf("postgres was not started: a server (pid %d) is already running on %s; stop it first, or use another folder", pid, s.data())
+		return &runningError{pid: pid, data: s.data()}
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove the stale %s: %w", path, err)
