@@ -30,9 +30,7 @@ func TestBrowserWithoutScript(t *testing.T) {
 	ana.click(`button[value="request_changes"]`)
 	ana.until("the form comes back: an instruction is missing", `document.querySelector("#f-text[aria-invalid]")`)
 	ana.forgive("422")
-	ana.write("#f-text", `replace "hello" with "hi" in greeting.txt`)
-	// The repository's check wants a hello, so this instruction makes verification fail once; the reject is not needed.
-	ana.write("#f-text", ` and say hello too`)
+	ana.write("#f-text", `Say why in the notes.`)
 	ana.click(`button[value="request_changes"]`)
 	ana.until("the request is recorded", `/Changes requested/.test(document.querySelector("#flash").innerText)`)
 	if got := ana.text("#gate-panel"); !strings.Contains(got, "Changes requested") {
@@ -57,20 +55,22 @@ func TestBrowserStaleAndForbidden(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})
 	repo := r.Repository("acme/shop", rig.Shop())
-	_, run := r.Person("rita").Submit(raiseTax(repo))
+	_, run := r.Person("ruth").Submit(raiseTax(repo))
 	gate := r.AwaitGate(run)
 
-	// The requester sees no button, and why (A8).
-	rita := newTab(r, t, "rita")
-	rita.signIn("rita")
-	rita.open("/gates/" + gate)
-	if rita.has(`button[name="verdict"]`) {
-		t.Error("the requester is offered a decision")
+	// The requester sees no button, and why, although she holds the role (A8); so does somebody without the role (A11).
+	for subject, why := range map[string]string{"ruth": "you cannot approve", "adam": "asks for the role approver, which you do not hold"} {
+		b := newTab(r, t, subject)
+		b.signIn(subject)
+		b.open("/gates/" + gate)
+		if b.has(`button[name="verdict"]`) {
+			t.Errorf("%s is offered a decision", subject)
+		}
+		if got := b.text("#gate-panel"); !strings.Contains(got, why) || !strings.Contains(got, "Can decide: people with the role approver") {
+			t.Errorf("%s is told: %s", subject, got)
+		}
+		b.shot("gate-" + subject)
 	}
-	if got := rita.text("#gate-panel"); !strings.Contains(got, "You created this task, so you cannot approve it") || !strings.Contains(got, "approver") {
-		t.Errorf("the requester is told: %s", got)
-	}
-	rita.shot("gate-requester")
 
 	// Ana has the gate open twice, with text in one; its time runs out, and Ben asks again: another revision.
 	ana := newTab(r, t, "ana")

@@ -15,7 +15,7 @@ func TestBrowserHostileText(t *testing.T) {
 	const (
 		title   = `<img src=x onerror=alert(1)> & "quoted"`
 		goal    = `<script>alert(2)</script><iframe src="http://evil.example/"></iframe>`
-		file    = `"><img src=x onerror=alert(3)>.txt`
+		file    = `'><img src=x onerror=alert(3)>.txt`
 		content = `</td></tr></table><script src="http://evil.example/x.js"></script><a href="javascript:alert(4)">here</a>`
 		said    = `</pre><script>alert(5)</script><img src="http://evil.example/pixel.png"> 你好`
 		step    = `<svg onload=alert(6)>`

@@ -16,7 +16,8 @@ type Person struct {
 	r       *Rig
 }
 
-// Person is rita, ana, ben, adam or one of the further approvers a1, a2, …, signed in once for each test.
+// Person is rita, ana, ben, adam, ruth (who asks and approves) or one of the further approvers a1, a2, …, signed in once
+// for each test.
 func (r *Rig) Person(subject string) *Person {
 	r.T.Helper()
 	if p := r.people[subject]; p != nil {

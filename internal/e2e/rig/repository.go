@@ -71,6 +71,22 @@ func (r *Rig) git(dir string, args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
+// ID is the repository's id in the API.
+func (p *Repository) ID() string {
+	p.r.T.Helper()
+	answer, err := p.r.API().ListRepositoriesWithResponse(p.r.T.Context(), nil)
+	p.r.must(err, "list repositories")
+	if answer.JSON200 != nil {
+		for _, r := range answer.JSON200.Items {
+			if r.Name == p.Name {
+				return r.Id
+			}
+		}
+	}
+	p.r.T.Fatalf("rig: %s is not in the list of repositories: %s", p.Name, answer.Body)
+	return ""
+}
+
 // Git runs git on the bare repository.
 func (p *Repository) Git(args ...string) string {
 	p.r.T.Helper()

@@ -211,7 +211,7 @@ func (r *Rig) provider() {
 		},
 	})
 	r.must(err, "save the provider")
-	people := oidc.SamplePeople()
+	people := append(oidc.SamplePeople(), oidc.Person{Subject: "ruth", Name: "Ruth Both", Email: "ruth@example.test", Groups: []string{"requester", "approver"}})
 	for i := range r.options.Approvers {
 		n := fmt.Sprint(i + 1)
 		people = append(people, oidc.Person{Subject: "a" + n, Name: "Approver " + n, Email: "a" + n + "@example.test", Groups: []string{"approver"}})

@@ -3,6 +3,7 @@ package rig
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -258,4 +259,16 @@ func (r *Rig) Decisions(gate string) int {
 	var n int
 	r.must(r.Owner.QueryRow(r.T.Context(), `SELECT count(*) FROM decisions WHERE gate_id = $1`, id).Scan(&n), "count decisions")
 	return n
+}
+
+// Submit asks for a task by the API, as rita's token may, and returns the task and its run.
+func (r *Rig) Submit(k wire.TaskCreate) (task, run string) {
+	t := r.T
+	t.Helper()
+	answer, err := r.API().CreateTaskWithResponse(t.Context(), &wire.CreateTaskParams{IdempotencyKey: rand.Text()}, k)
+	r.must(err, "submit the task")
+	if answer.JSON201 == nil || answer.JSON201.ActiveRunId == "" {
+		t.Fatalf("rig: submit the task: answered %s: %s", answer.Status(), answer.Body)
+	}
+	return answer.JSON201.Id, answer.JSON201.ActiveRunId
 }
