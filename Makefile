@@ -85,8 +85,8 @@ generate-check:
 	@echo "check: generated files are current"
 	@scripts/generate --check
 
-bench: setup build .build/cluster ## print rates and latencies beside a bare pgbench of the same statements
-	@scripts/bench
+bench: setup build ## print rates and latencies beside a bare pgbench of the same statements
+	@go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./internal/bench
 
 clean: ## remove what was built
 	@rm -rf bin .build

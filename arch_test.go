@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	// Test-only: no binary of the product links them.
 	"internal/agent/testagent":  {},
 	"internal/dbtest":           {"internal/dbtest/throwaway", "internal/pgserver", "migrations"},
-	"internal/dbtest/drive":     {"db", "internal/dbtest", "internal/patch", "internal/policy", "internal/run"},
+	"internal/dbtest/drive":     {"db", "internal/dbtest", "internal/patch", "internal/policy", "internal/run", "internal/fault"},
 	"internal/dbtest/throwaway": {"internal/pgserver"},
 	"internal/dbtest/cluster":   {"internal/dbtest/throwaway"},
 	"internal/dbtest/gotest":    {},
@@ -293,7 +293,7 @@ func TestSQLStaysInQueries(t *testing.T) {
 	t.Parallel()
 	statement := regexp.MustCompile(`(?is)^\s*(SELECT\s.+\sFROM\s|INSERT\s+INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|MERGE\s+INTO\s|CREATE\s+TABLE\s|ALTER\s+TABLE\s|WITH\s+\w+\s+AS\s*\()`)
 	for _, s := range sources(t) {
-		if s.test || s.generated || s.dir == "internal/pgserver" || s.dir == "migrations" || strings.HasPrefix(s.dir, "internal/dbtest") {
+		if s.test || s.generated || s.dir == "internal/pgserver" || s.dir == "migrations" || strings.HasPrefix(s.dir, "internal/dbtest") || strings.HasPrefix(s.dir, "internal/e2e") {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
