@@ -96,7 +96,6 @@ var onlyIn = map[string][]string{
 	"net/http/httptest":          {},
 	"github.com/zricethezav":     {"internal/patch", "internal/judge"},
 	"github.com/bluekeyes":       {"internal/patch"},
-	"github.com/landlock-lsm":    {"internal/sandbox"},
 	"github.com/elastic":         {"internal/sandbox"},
 	"github.com/alecthomas/kong": {"cmd/signalbox", "internal/workercmd"},
 }

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	moduleLine    = regexp.MustCompile(`^\s*(?:require\s+)?([a-z0-9.-]+\.[a-z]+/\S+)\s+v\S+(\s*// indirect)?$`)
+	moduleLine    = regexp.MustCompile(`^\s*(?:require\s+)?([a-z0-9.-]+\.[a-z]+(?:/\S+)?)\s+v\S+(\s*// indirect)?$`)
 	dependencyRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+) \\|$")
 )
 
