@@ -93,7 +93,19 @@ func New(o Options) (http.Handler, error) {
 	mux.HandleFunc("GET /login.css", pages.getStyle)
 	mux.HandleFunc("GET /signed-out", pages.getSignedOut)
 	mux.Handle("/", provider)
-	return mux, nil
+	return onlyHost(issuer.Host, mux), nil
+}
+
+// onlyHost refuses requests for another host: a page elsewhere whose name was made to lead to this machine must not
+// be able to press the buttons.
+func onlyHost(host string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != host {
+			http.Error(w, "This is not the address of the sample people's provider.", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // origins are scheme and host of each address, for the login page's form-action: browsers hold the whole chain of

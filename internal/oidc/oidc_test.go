@@ -258,3 +258,21 @@ func TestTheLoginPageIsStrict(t *testing.T) {
 		t.Errorf("Cache-Control is %q", got)
 	}
 }
+
+func TestAnotherHostIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, t.TempDir())
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.server.URL+"/.well-known/openid-configuration", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "evil.example:80"
+	resp, err := r.browser.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("answered %d, want 421", resp.StatusCode)
+	}
+}
