@@ -15,6 +15,7 @@
 //	{"do":"invalid_utf8"}, {"do":"hang"}, {"do":"ignore_term"}, {"do":"child"}
 //	{"do":"outside","file":"/etc/x"}      try to write there; how it went is said
 //	{"do":"exit","n":1}
+//	{"do":"sh","new":"script"}            run a shell script in the checkout
 //	{"do":"await","file":"name"}          until that file is in the folder TESTAGENT_SIGNALS
 //
 // "when" restricts an action: "plan", "execute" (the default), "first" (execute
@@ -170,6 +171,10 @@ func (a *agent) do(act action) error {
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
+	case "sh":
+		cmd := exec.Command("/bin/sh", "-c", act.New)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		return cmd.Run()
 	case "ignore_term":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		return nil
