@@ -32,6 +32,8 @@ type ClaimRequest struct {
 	Boot    uuid.UUID
 	Phases  []run.Phase
 	Max     int
+	// waiting is set for every look but the first: the request itself is no longer a sign of life.
+	waiting bool
 }
 
 // Claimed is one lease that a claim gave.
@@ -49,7 +51,7 @@ func (s *Store) Claim(ctx context.Context, in ClaimRequest) (out []Claimed, repl
 	var w *write
 	err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
 		out, replayed, w = nil, false, nil
-		boot, err := s.q.LockBoot(ctx, tx, in.Boot, in.Worker.ID)
+		row, err := s.q.LockBoot(ctx, tx, s.timing.LeaseTTL.Seconds(), in.Boot, in.Worker.ID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fault.New(fault.Conflict, "No work was given: this boot is not known. Register again.").WithCode("unknown_boot").WithStop()
 		}
@@ -60,7 +62,15 @@ func (s *Store) Claim(ctx context.Context, in ClaimRequest) (out []Claimed, repl
 			replayed = len(out) > 0
 			return err
 		}
-		if boot.DrainRequested || (boot.State != "READY" && boot.State != "STARTING") {
+		boot := row.WorkerBoot
+		if boot.State == "STOPPED" || boot.State == "DEAD" {
+			return fault.New(fault.Conflict, "No work was given: this boot is over. Register again.").WithCode("unknown_boot").WithStop()
+		}
+		// A process that was stopped keeps its connection and its question open. Work given to it would only be lost.
+		if in.waiting && !row.Heard {
+			return nil
+		}
+		if boot.DrainRequested || boot.State == "DRAINING" {
 			return nil
 		}
 		held, err := s.q.LeasesOfBoot(ctx, tx, in.Boot)
@@ -272,9 +282,14 @@ func (s *Store) ClaimWait(ctx context.Context, in ClaimRequest, wait time.Durati
 	defer poll.Stop()
 	for {
 		got, again, err := s.Claim(ctx, in)
+		if err != nil && ctx.Err() != nil {
+			// It is not known whether something was given: the same claim id finds it.
+			return nil, false, fault.Wrap(fault.Unavailable, err, "The question was broken off. Ask again with the same claim id.")
+		}
 		if err != nil || len(got) > 0 {
 			return got, again, err
 		}
+		in.waiting = true
 		select {
 		case <-bell:
 		case <-poll.C:

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -179,7 +180,14 @@ func TestWhoIsGivenWork(t *testing.T) {
 	}{{"DRAINING", false}, {"STOPPED", false}, {"DEAD", false}, {"READY", true}} {
 		_, err := w.Owner.Exec(t.Context(), `UPDATE worker_boots SET state = $2, drain_requested = $3 WHERE id = $1`, me.Boot, c.state, c.drain)
 		must(t, err)
-		if cs := got(claim(me.WorkerID, me.Boot, run.Phases()...))(t); len(cs) != 0 {
+		cs, err := claim(me.WorkerID, me.Boot, run.Phases()...)
+		if c.state == "STOPPED" || c.state == "DEAD" {
+			// A worker that is not told so would ask for ever.
+			refusal(t, err, fault.Conflict, "No work was given: this boot is over. Register again.")
+		} else {
+			must(t, err)
+		}
+		if len(cs) != 0 {
 			t.Errorf("a boot that is %s (drain requested %t) was given work", c.state, c.drain)
 		}
 	}
@@ -192,6 +200,50 @@ func TestWhoIsGivenWork(t *testing.T) {
 	}
 	if cs := got(claim(other.WorkerID, other.Boot, run.PhaseExecute))(t); len(cs) != 1 {
 		t.Error("the item was given to nobody")
+	}
+}
+
+// R-WRK-3: a process that was stopped keeps its question open; work that gets ready later is not given to it. A question
+// just asked is a sign of life.
+func TestSilentWorkerIsGivenNoWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	me := w.Workers[0]
+	silent := func() {
+		_, err := w.Owner.Exec(t.Context(), `UPDATE worker_boots SET heartbeat_at = now() - interval '1 hour' WHERE id = $1`, me.Boot)
+		must(t, err)
+	}
+	silent()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	claim := func(ctx context.Context) ([]db.Claimed, error) {
+		cs, _, err := w.Store.ClaimWait(ctx, db.ClaimRequest{ClaimID: w.Key("c"), Worker: me.WorkerID, Boot: me.Boot, Phases: run.Phases(), Max: 1}, time.Minute)
+		return cs, err
+	}
+	asked := make(chan []db.Claimed, 1)
+	go func() {
+		cs, err := claim(ctx)
+		if err != nil && fault.KindOf(err) != fault.Unavailable {
+			t.Error(err)
+		}
+		asked <- cs
+	}()
+	// The first look of the waiting question comes before the item: it leaves its lock's mark on the row.
+	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for w.count(t, `SELECT count(*) FROM worker_boots WHERE id = $1 AND xmax::text <> '0'`, me.Boot) == 0 {
+		if limit.Err() != nil {
+			t.Fatal("the question never looked")
+		}
+	}
+	got(w.Run(t.Context(), drive.Ordinary()))(t)
+	fresh := got(claim(t.Context()))(t)
+	stop()
+	if cs := <-asked; len(cs) != 0 {
+		t.Error("work was given to a silent worker")
+	}
+	if len(fresh) != 1 {
+		t.Error("a worker that asks now was given nothing")
 	}
 }
 

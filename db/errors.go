@@ -17,9 +17,17 @@ func notFound(what string) error {
 	return fault.Newf(fault.NotFound, "There is no such %s, or you may not see it.", what)
 }
 
-// refused translates what the pure code refused. The typed cause stays reachable
-// with errors.As, so that a page can show more.
+// refused translates what the pure code refused, with the run's present state. The
+// typed cause stays reachable with errors.As, so that a page can show more.
 func refused(err error, r run.Run) error {
+	err = refusal(err, r)
+	if f, ok := err.(*fault.Error); ok { //nolint:errorlint // only what was made here is completed
+		return f.WithState(string(r.State))
+	}
+	return err
+}
+
+func refusal(err error, r run.Run) error {
 	if e, ok := errors.AsType[*run.IllegalError](err); ok {
 		if r.State.Terminal() {
 			return fault.Wrap(fault.Conflict, err, fmt.Sprintf("Nothing was changed: the run is already %s.", r.State)).WithCode("run_ended").WithStop()

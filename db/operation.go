@@ -41,7 +41,7 @@ func (s *Store) Intend(ctx context.Context, h Holder, kind, identity string, par
 	if err != nil {
 		return Operation{}, err
 	}
-	if err := s.publishable(ctx, h); err != nil {
+	if err := s.Publishable(ctx, h); err != nil {
 		return Operation{}, err
 	}
 	o, err := s.q.IntendOperation(ctx, s.pool, sqlc.IntendOperationParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker,
@@ -58,7 +58,7 @@ func (s *Store) Intend(ctx context.Context, h Holder, kind, identity string, par
 // Dispatch marks an effect as about to go out. It is refused where the run is
 // being cancelled: nothing goes out after that.
 func (s *Store) Dispatch(ctx context.Context, h Holder, identity string) (Operation, error) {
-	if err := s.publishable(ctx, h); err != nil {
+	if err := s.Publishable(ctx, h); err != nil {
 		return Operation{}, err
 	}
 	o, err := s.q.DispatchOperation(ctx, s.pool, sqlc.DispatchOperationParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker,
@@ -72,8 +72,8 @@ func (s *Store) Dispatch(ctx context.Context, h Holder, identity string) (Operat
 	return operation(o)
 }
 
-// publishable holds that the run is PR_CREATING under this lease.
-func (s *Store) publishable(ctx context.Context, h Holder) error {
+// Publishable holds that the run is PR_CREATING under this lease.
+func (s *Store) Publishable(ctx context.Context, h Holder) error {
 	row, err := s.q.LoadRun(ctx, s.pool, h.Ref.Tenant, h.Ref.Run)
 	if err != nil {
 		return translate(err, "run")
@@ -143,7 +143,7 @@ type NewPull struct {
 // EnsurePull finds or makes the one pull request of the run's branch, under the
 // publish lease. A second try finds the first one's (R-RCV-5).
 func (s *Store) EnsurePull(ctx context.Context, h Holder, p NewPull) (id uuid.UUID, created bool, err error) {
-	if err := s.publishable(ctx, h); err != nil {
+	if err := s.Publishable(ctx, h); err != nil {
 		return uuid.Nil, false, err
 	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {

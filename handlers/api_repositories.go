@@ -188,8 +188,13 @@ func (s *server) apiEnsureLocalPull(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	p := who(r)
+	h := db.Holder{Ref: db.Ref{Tenant: p.tenant, Run: id}, Lease: lease, Worker: p.credential}
 	info, repo, err := s.publishing(r, id, repoID, body)
 	if err != nil {
+		return err
+	}
+	// The lease comes first: its holder is told to stop before it is told anything else.
+	if err := s.store.Publishable(r.Context(), h); err != nil {
 		return err
 	}
 	at, err := s.forge.Branch(r.Context(), repo.CloneURL, info.Branch)
@@ -199,7 +204,6 @@ func (s *server) apiEnsureLocalPull(w http.ResponseWriter, r *http.Request) erro
 	if at != body.HeadSha {
 		return fault.New(fault.Conflict, "No pull request was made: the branch does not stand at the commit that was named.").WithField("head_sha").WithCode("head_moved")
 	}
-	h := db.Holder{Ref: db.Ref{Tenant: p.tenant, Run: id}, Lease: lease, Worker: p.credential}
 	pull, created, err := s.store.EnsurePull(r.Context(), h, db.NewPull{
 		Title: clipText(body.Title, 300), Body: body.Body, HeadBranch: info.Branch, BaseBranch: body.BaseBranch, HeadSHA: body.HeadSha,
 		URL: func(id string) string { return s.publicURL.String() + web.PullURL(id) },

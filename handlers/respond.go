@@ -108,7 +108,7 @@ func problem(r *http.Request, err error) wire.Problem {
 		if f.Code != "" {
 			p.Code = f.Code
 		}
-		p.Stop = f.Stop
+		p.Stop, p.State = f.Stop, wire.RunState(f.State)
 		p.RetryAfter = seconds(f.RetryAfter)
 		if f.Field != "" {
 			p.Errors = []wire.FieldError{{Field: f.Field, Message: fault.Sentence(err)}}

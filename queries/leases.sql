@@ -19,8 +19,9 @@ SELECT nextval('fencing_tokens')::bigint AS token FROM generate_series(1, @count
 SELECT sqlc.embed(l), r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = $1 AND l.worker_id = $2 ORDER BY l.fencing_token;
 
 -- name: LockBoot :one
--- Serialises the claims of one boot, so that its maximum holds.
-SELECT * FROM worker_boots WHERE id = $1 AND worker_id = $2 FOR NO KEY UPDATE;
+-- Serialises the claims of one boot, so that its maximum holds. heard says whether it was heard of within the lease time.
+SELECT sqlc.embed(worker_boots), (heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8))::boolean AS heard
+FROM worker_boots WHERE id = @id AND worker_id = @worker_id FOR NO KEY UPDATE;
 
 -- name: LeasesOfBoot :one
 SELECT count(*)::bigint AS held FROM run_leases WHERE boot_id = $1;

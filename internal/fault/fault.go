@@ -92,6 +92,9 @@ type Error struct {
 	// Stop tells a worker to stop before its next side effect: its lease no
 	// longer holds.
 	Stop bool
+	// State is the present state of the object that the failure is about, for
+	// machines, or empty.
+	State string
 	// RetryAfter is how long to wait before trying again; 0 means unknown.
 	RetryAfter time.Duration
 
@@ -127,6 +130,9 @@ func (e *Error) WithCode(code string) *Error { c := *e; c.Code = code; return &c
 
 // WithStop returns a copy that tells a worker to stop.
 func (e *Error) WithStop() *Error { c := *e; c.Stop = true; return &c }
+
+// WithState returns a copy that says the object's present state.
+func (e *Error) WithState(state string) *Error { c := *e; c.State = state; return &c }
 
 // WithRetryAfter returns a copy that says how long to wait.
 func (e *Error) WithRetryAfter(d time.Duration) *Error { c := *e; c.RetryAfter = d; return &c }

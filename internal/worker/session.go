@@ -78,7 +78,7 @@ func ended(err error) string {
 // for a large part of the lease time. Nothing is begun before it.
 func (w *Worker) confirm(l *lease) bool {
 	deadline := time.Now().Add(w.ttl)
-	b := wire.Heartbeat{BootId: w.boot.BootId, State: wire.WorkerReady, Leases: []wire.HeldLease{{LeaseId: l.as.LeaseId, FencingToken: l.as.FencingToken, RunId: l.as.RunId}}}
+	b := wire.Heartbeat{BootId: w.bootID(), State: wire.WorkerReady, Leases: []wire.HeldLease{{LeaseId: l.as.LeaseId, FencingToken: l.as.FencingToken, RunId: l.as.RunId}}}
 	for l.ctx.Err() == nil && time.Now().Before(deadline) {
 		err := w.beatFor(l.ctx, b, map[string]*lease{l.as.LeaseId: l})
 		if l.alive() {

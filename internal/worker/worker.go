@@ -155,7 +155,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.boot, err = w.api.register(ctx, registration); err != nil {
+	if err := w.register(ctx, registration); err != nil {
 		return fmt.Errorf("worker not registered: %w", err)
 	}
 	w.ttl = time.Duration(w.boot.LeaseTtlMs) * time.Millisecond
@@ -166,24 +166,42 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.beat <= 0 || w.ttl <= 0 {
 		return errors.New("worker not started: the server gave no lease time")
 	}
-	w.log.Info("worker ready", "worker_id", w.boot.WorkerId, "boot_id", w.boot.BootId, "isolation", string(w.box.Tier()), "phases", w.cfg.Phases)
-
 	// The leases outlive ctx: that is what draining means.
 	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(errDone)
 	var beats, work sync.WaitGroup
 	beats.Go(func() { w.heartbeats(base) })
-	refused := w.claims(ctx, base, &work)
+	refused := w.claims(ctx, base, registration, &work)
 
 	w.drain(&work)
 	stop(errDone)
 	beats.Wait()
 	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := w.api.deregister(goodbye, w.boot.BootId); err != nil {
+	if err := w.api.deregister(goodbye, w.bootID()); err != nil {
 		w.log.Warn("goodbye not heard", "error", err)
 	}
 	return refused
+}
+
+// register makes a boot of this process. A process has a second one when the server gave up the first, because it was
+// silent for too long: what that one held is lost, and work goes on with what comes next.
+func (w *Worker) register(ctx context.Context, r wire.WorkerRegister) error {
+	boot, err := w.api.register(ctx, r)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.boot = boot
+	w.mu.Unlock()
+	w.log.Info("worker ready", "worker_id", boot.WorkerId, "boot_id", boot.BootId, "isolation", string(w.box.Tier()), "phases", w.cfg.Phases)
+	return nil
+}
+
+func (w *Worker) bootID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.boot.BootId
 }
 
 func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) {
@@ -227,8 +245,8 @@ func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) 
 }
 
 // claims asks for as much work as there is room for, until ctx ends. An error means that the server no longer knows
-// this credential or this boot: only a new start helps.
-func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) error {
+// this credential: only a new start with another one helps.
+func (w *Worker) claims(ctx, base context.Context, registration wire.WorkerRegister, work *sync.WaitGroup) error {
 	for ctx.Err() == nil {
 		w.mu.Lock()
 		paused := w.paused
@@ -243,7 +261,7 @@ func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) error {
 		if len(free) == 0 {
 			return nil
 		}
-		claim := wire.Claim{ClaimId: "claim-" + rand.Text(), BootId: w.boot.BootId, Phases: w.cfg.Phases, Max: len(free), WaitSeconds: 20}
+		claim := wire.Claim{ClaimId: "claim-" + rand.Text(), BootId: w.bootID(), Phases: w.cfg.Phases, Max: len(free), WaitSeconds: 20}
 		ack, err := w.api.claim(ctx, claim)
 		if err != nil && ctx.Err() != nil {
 			// Work may have been given to the question that we no longer wait for: ask once more without waiting.
@@ -254,7 +272,15 @@ func (w *Worker) claims(ctx, base context.Context, work *sync.WaitGroup) error {
 		}
 		if err != nil {
 			w.giveBack(free)
-			if p, ok := errors.AsType[*problemError](err); ok && p.status >= 401 && p.status <= 410 && p.status != http.StatusConflict {
+			p, ok := errors.AsType[*problemError](err)
+			if ok && p.problem.Code == "unknown_boot" {
+				w.log.Warn("the server gave this boot up, registering again", "boot_id", claim.BootId)
+				if err = w.register(ctx, registration); err == nil {
+					continue
+				}
+				p, ok = errors.AsType[*problemError](err)
+			}
+			if ok && p.status >= 401 && p.status <= 410 && p.status != http.StatusConflict {
 				return fmt.Errorf("worker ended: %w", err)
 			}
 			w.log.Error("claim refused", "error", err)

@@ -338,28 +338,35 @@ func (q *Queries) LeasesOfClaim(ctx context.Context, db DBTX, claimID string, wo
 }
 
 const lockBoot = `-- name: LockBoot :one
-SELECT id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state, drain_requested, started_at, heartbeat_at, stopped_at FROM worker_boots WHERE id = $1 AND worker_id = $2 FOR NO KEY UPDATE
+SELECT worker_boots.id, worker_boots.worker_id, worker_boots.name, worker_boots.version, worker_boots.phases, worker_boots.capabilities, worker_boots.isolation, worker_boots.probes, worker_boots.max_concurrent, worker_boots.state, worker_boots.drain_requested, worker_boots.started_at, worker_boots.heartbeat_at, worker_boots.stopped_at, (heartbeat_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS heard
+FROM worker_boots WHERE id = $2 AND worker_id = $3 FOR NO KEY UPDATE
 `
 
-// Serialises the claims of one boot, so that its maximum holds.
-func (q *Queries) LockBoot(ctx context.Context, db DBTX, iD uuid.UUID, workerID uuid.UUID) (WorkerBoot, error) {
-	row := db.QueryRow(ctx, lockBoot, iD, workerID)
-	var i WorkerBoot
+type LockBootRow struct {
+	WorkerBoot WorkerBoot `json:"worker_boot"`
+	Heard      bool       `json:"heard"`
+}
+
+// Serialises the claims of one boot, so that its maximum holds. heard says whether it was heard of within the lease time.
+func (q *Queries) LockBoot(ctx context.Context, db DBTX, ttlSeconds float64, iD uuid.UUID, workerID uuid.UUID) (LockBootRow, error) {
+	row := db.QueryRow(ctx, lockBoot, ttlSeconds, iD, workerID)
+	var i LockBootRow
 	err := row.Scan(
-		&i.ID,
-		&i.WorkerID,
-		&i.Name,
-		&i.Version,
-		&i.Phases,
-		&i.Capabilities,
-		&i.Isolation,
-		&i.Probes,
-		&i.MaxConcurrent,
-		&i.State,
-		&i.DrainRequested,
-		&i.StartedAt,
-		&i.HeartbeatAt,
-		&i.StoppedAt,
+		&i.WorkerBoot.ID,
+		&i.WorkerBoot.WorkerID,
+		&i.WorkerBoot.Name,
+		&i.WorkerBoot.Version,
+		&i.WorkerBoot.Phases,
+		&i.WorkerBoot.Capabilities,
+		&i.WorkerBoot.Isolation,
+		&i.WorkerBoot.Probes,
+		&i.WorkerBoot.MaxConcurrent,
+		&i.WorkerBoot.State,
+		&i.WorkerBoot.DrainRequested,
+		&i.WorkerBoot.StartedAt,
+		&i.WorkerBoot.HeartbeatAt,
+		&i.WorkerBoot.StoppedAt,
+		&i.Heard,
 	)
 	return i, err
 }
