@@ -119,6 +119,43 @@ func TestZombieChangesNothing(t *testing.T) {
 	}
 }
 
+// R-WRK-3, R-LEASE-3: a worker that was silent for so long that the server gave it up is no ghost: it registers again and
+// works on.
+func TestZombieRegistersAgain(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, rig.Options{Workers: -1})
+	w := r.StartWorker(rig.WorkerOptions{Name: "sleeper"})
+	repo := r.Repository("acme/shop", rig.Shop())
+	w.Pause()
+	// The clock cannot be faked: the rows' instants are.
+	if _, err := r.Owner.Exec(t.Context(), `UPDATE worker_boots SET heartbeat_at = heartbeat_at - interval '1 hour'`); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("the silent worker is dead", rig.Patience, func() (bool, string) {
+		var state string
+		if err := r.Owner.QueryRow(t.Context(), `SELECT state FROM worker_boots`).Scan(&state); err != nil {
+			t.Fatal(err)
+		}
+		return state == "DEAD", state
+	})
+	_, run := r.Person("rita").Submit(rig.Task{Repository: repo, Title: "Raise the tax", Goal: rig.Recipe("Tax is 20 per cent now.",
+		rig.Act{Do: "replace", File: "lib/price.sh", Old: "rate=19", New: "rate=20"})})
+	if got := r.Await(run, wire.RunStateQUEUED, wire.RunStateLEASED); got.State != wire.RunStateQUEUED {
+		t.Errorf("work was given to a worker that is dead: %s", r.History(run))
+	}
+	w.Continue()
+	r.Person("ana").Approve(r.AwaitGate(run))
+	r.Await(run, wire.RunStateSUCCEEDED)
+	var states []string
+	if err := r.Owner.QueryRow(t.Context(), `SELECT array_agg(state ORDER BY started_at) FROM worker_boots`).Scan(&states); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"DEAD", "READY"}, states); diff != "" {
+		t.Errorf("boots (-want +got):\n%s", diff)
+	}
+	wellKept(r, run)
+}
+
 // saysStop asserts that each call under an ended lease is answered 409 with stop, and the heartbeat with lost.
 func saysStop(r *rig.Rig, credential, run, lease string, token int64) {
 	t := r.T
