@@ -16,6 +16,7 @@ import (
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
+	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 )
 
@@ -135,6 +136,8 @@ type SignIn struct {
 	Name, Email string
 	Groups      []string
 	AuthTime    time.Time
+	// Audit is completed with tenant and person and written with the sign-in; nil writes none.
+	Audit *Audit
 }
 
 // Session is a signed-in person.
@@ -161,7 +164,16 @@ func (s *Store) SignIn(ctx context.Context, in SignIn) (Session, error) {
 		if err != nil {
 			return err
 		}
-		return s.q.DeleteOldSessions(ctx, tx, user)
+		if err := s.q.DeleteOldSessions(ctx, tx, user); err != nil {
+			return err
+		}
+		if in.Audit == nil {
+			return nil
+		}
+		a := *in.Audit
+		a.Tenant, a.By = out.Tenant, run.Actor{Kind: run.Human, ID: user.String(), Name: in.Name}
+		a.ObjectID = typeid.Format(typeid.User, user)
+		return s.audit(ctx, tx, &a)
 	})
 	if err != nil {
 		return Session{}, fmt.Errorf("sign in: %w", err)
@@ -269,9 +281,16 @@ func (s *Store) Session(ctx context.Context, hash []byte, idle time.Duration) (S
 	return out, nil
 }
 
-// EndSession deletes the session under hash; deleting none is no error.
-func (s *Store) EndSession(ctx context.Context, hash []byte) error {
-	if _, err := s.q.DeleteSession(ctx, s.pool, hash); err != nil {
+// EndSession deletes the session under hash, with its line in the audit; deleting none is no error and no line.
+func (s *Store) EndSession(ctx context.Context, hash []byte, a *Audit) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		n, err := s.q.DeleteSession(ctx, tx, hash)
+		if err != nil || n == 0 {
+			return err
+		}
+		return s.audit(ctx, tx, a)
+	})
+	if err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
 	return nil
@@ -279,14 +298,18 @@ func (s *Store) EndSession(ctx context.Context, hash []byte) error {
 
 // BeginCLILogin stores a one-time code that a signed-in person gave to a command line, for ttl. challenge is the
 // unpadded base64url SHA-256 of a secret that only the command line knows.
-func (s *Store) BeginCLILogin(ctx context.Context, code, challenge string, user, tenant uuid.UUID, authTime time.Time, ttl time.Duration) error {
+func (s *Store) BeginCLILogin(ctx context.Context, code, challenge string, user, tenant uuid.UUID, authTime time.Time, ttl time.Duration, a *Audit) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		if err := s.q.DeleteOldLoginCodes(ctx, tx); err != nil {
 			return err
 		}
-		return s.q.InsertLoginCode(ctx, tx, sqlc.InsertLoginCodeParams{
+		err := s.q.InsertLoginCode(ctx, tx, sqlc.InsertLoginCodeParams{
 			CodeHash: HashToken(code), UserID: user, TenantID: tenant, Challenge: challenge, AuthTime: authTime, Seconds: ttl.Seconds(),
 		})
+		if err != nil {
+			return err
+		}
+		return s.audit(ctx, tx, a)
 	})
 	if err != nil {
 		return fmt.Errorf("begin command line login: %w", err)

@@ -2,12 +2,10 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
@@ -83,31 +81,38 @@ func (s *Store) repositories(ctx context.Context, tenant uuid.UUID, after string
 }
 
 // CreateRepository registers a repository. A name that is taken is fault.Conflict, an unknown forge fault.Invalid.
+// What a person asked for goes through RegisterRepository.
 func (s *Store) CreateRepository(ctx context.Context, tenant, by uuid.UUID, r RepositoryInfo) (RepositoryInfo, error) {
-	r.ID = typeid.New()
+	id, err := s.insertRepository(ctx, s.pool, tenant, by, r)
+	if err != nil {
+		return RepositoryInfo{}, err
+	}
+	return s.Repository(ctx, tenant, id)
+}
+
+func (s *Store) insertRepository(ctx context.Context, h sqlc.DBTX, tenant, by uuid.UUID, r RepositoryInfo) (uuid.UUID, error) {
+	id := typeid.New()
 	if r.Verification == nil {
 		r.Verification = []run.Check{}
 	}
 	checks, err := encode(r.Verification)
 	if err != nil {
-		return RepositoryInfo{}, err
+		return id, err
 	}
-	_, err = s.q.InsertRepository(ctx, s.pool, sqlc.InsertRepositoryParams{
-		ID: r.ID, TenantID: tenant, ForgeID: r.Forge, Name: r.Name, CloneUrl: r.CloneURL, DefaultBranch: r.DefaultBranch,
+	_, err = s.q.InsertRepository(ctx, h, sqlc.InsertRepositoryParams{
+		ID: id, TenantID: tenant, ForgeID: r.Forge, Name: r.Name, CloneUrl: r.CloneURL, DefaultBranch: r.DefaultBranch,
 		Verification: checks, Scope: filled(r.Scope), Forbidden: filled(r.Forbidden), CreatedBy: pointer(by),
 	})
-	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch pe.ConstraintName {
-		case "repositories_name_key":
-			return RepositoryInfo{}, fault.Newf(fault.Conflict, "Nothing was registered: there is a repository named %q already.", r.Name).WithField("name").WithCode("name_taken")
-		case "repositories_forge_fk":
-			return RepositoryInfo{}, fault.New(fault.Invalid, "Nothing was registered: there is no such forge here.").WithField("forge_id")
-		}
+	switch constraint(err) {
+	case "repositories_name_key":
+		return id, fault.Newf(fault.Conflict, "Nothing was registered: there is a repository named %q already.", r.Name).WithField("name").WithCode("name_taken")
+	case "repositories_forge_fk":
+		return id, fault.New(fault.Invalid, "Nothing was registered: there is no such forge here.").WithField("forge_id")
 	}
 	if err != nil {
-		return RepositoryInfo{}, fmt.Errorf("create repository: %w", err)
+		return id, fmt.Errorf("create repository: %w", err)
 	}
-	return s.Repository(ctx, tenant, r.ID)
+	return id, nil
 }
 
 // filled is the list, or an empty one for none: the columns have no NULL.

@@ -55,8 +55,13 @@ func (s *Store) TokenByHash(ctx context.Context, hash []byte) (Token, error) {
 	return t, nil
 }
 
-// CreateToken stores a token under the hash of secret. Who may make it is the caller's business.
+// CreateToken stores a token under the hash of secret. Who may make it is the caller's business; what a person asked
+// for goes through IssueToken.
 func (s *Store) CreateToken(ctx context.Context, t Token, secret string) (Token, error) {
+	return s.createToken(ctx, s.pool, t, secret)
+}
+
+func (s *Store) createToken(ctx context.Context, h sqlc.DBTX, t Token, secret string) (Token, error) {
 	t.ID = typeid.New()
 	kind := "api"
 	if t.Login {
@@ -65,7 +70,7 @@ func (s *Store) CreateToken(ctx context.Context, t Token, secret string) (Token,
 	if t.Scopes == nil {
 		t.Scopes = []string{}
 	}
-	at, err := s.q.InsertToken(ctx, s.pool, sqlc.InsertTokenParams{
+	at, err := s.q.InsertToken(ctx, h, sqlc.InsertTokenParams{
 		ID: t.ID, TenantID: &t.Tenant, UserID: t.User, Kind: kind, Name: t.Name, Hash: HashToken(secret), Scopes: t.Scopes, AuthTime: pointer(t.AuthTime), ExpiresAt: t.ExpiresAt,
 	})
 	if err != nil {
@@ -93,7 +98,11 @@ func (s *Store) Tokens(ctx context.Context, tenant, user uuid.UUID) ([]Token, er
 
 // RevokeToken ends a person's own token; fault.NotFound for one that is not theirs.
 func (s *Store) RevokeToken(ctx context.Context, tenant, user, id uuid.UUID) error {
-	n, err := s.q.RevokeToken(ctx, s.pool, &tenant, user, id)
+	return s.revokeToken(ctx, s.pool, tenant, user, id)
+}
+
+func (s *Store) revokeToken(ctx context.Context, h sqlc.DBTX, tenant, user, id uuid.UUID) error {
+	n, err := s.q.RevokeToken(ctx, h, &tenant, user, id)
 	if err != nil {
 		return fmt.Errorf("revoke token: %w", err)
 	}
@@ -141,14 +150,19 @@ func toPhases(names []string) []run.Phase {
 	return phases
 }
 
-// CreateWorkerCredential stores a credential under the hash of secret.
+// CreateWorkerCredential stores a credential under the hash of secret; what a person asked for goes through
+// IssueWorkerCredential.
 func (s *Store) CreateWorkerCredential(ctx context.Context, c WorkerCredential, secret string) (WorkerCredential, error) {
+	return s.createWorkerCredential(ctx, s.pool, c, secret)
+}
+
+func (s *Store) createWorkerCredential(ctx context.Context, h sqlc.DBTX, c WorkerCredential, secret string) (WorkerCredential, error) {
 	c.ID = typeid.New()
 	var phases []string
 	for _, p := range c.Phases {
 		phases = append(phases, string(p))
 	}
-	at, err := s.q.InsertWorkerCredential(ctx, s.pool, sqlc.InsertWorkerCredentialParams{
+	at, err := s.q.InsertWorkerCredential(ctx, h, sqlc.InsertWorkerCredentialParams{
 		ID: c.ID, TenantID: pointer(c.Tenant), Name: c.Name, Hash: HashToken(secret), Phases: phases,
 	})
 	if err != nil {
@@ -175,7 +189,11 @@ func (s *Store) WorkerCredentials(ctx context.Context, tenant uuid.UUID) ([]Work
 
 // RevokeWorkerCredential ends a credential; its leases end when they expire.
 func (s *Store) RevokeWorkerCredential(ctx context.Context, tenant, id uuid.UUID) error {
-	n, err := s.q.RevokeWorkerCredential(ctx, s.pool, &tenant, id)
+	return s.revokeWorkerCredential(ctx, s.pool, tenant, id)
+}
+
+func (s *Store) revokeWorkerCredential(ctx context.Context, h sqlc.DBTX, tenant, id uuid.UUID) error {
+	n, err := s.q.RevokeWorkerCredential(ctx, h, &tenant, id)
 	if err != nil {
 		return fmt.Errorf("revoke worker credential: %w", err)
 	}

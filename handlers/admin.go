@@ -59,7 +59,7 @@ func (s *server) repositoriesPage(w http.ResponseWriter, r *http.Request, code i
 
 // postRepository registers a repository.
 func (s *server) postRepository(w http.ResponseWriter, r *http.Request) error {
-	values, _, err := s.formRequest(r, act{action: "repository.add", object: "repository"})
+	values, in, err := s.formRequest(r, act{action: "repository.add", object: "repository"})
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *server) postRepository(w http.ResponseWriter, r *http.Request) error {
 	for _, line := range lines(typed.Verify) {
 		repo.Verification = append(repo.Verification, run.Check{Name: clipText(line, 90), Kind: string(wire.CheckTest), Argv: strings.Fields(line)})
 	}
-	if _, err := s.register(r, repo); err != nil {
+	if _, _, err := s.register(r, in, repo); err != nil {
 		return refuse(err)
 	}
 	return see(w, r, web.RepositoriesURL+"?done=repository-added")
@@ -162,7 +162,7 @@ func scopeWords() []web.Option {
 
 // postToken makes a token and shows its secret once, in this answer and never again.
 func (s *server) postToken(w http.ResponseWriter, r *http.Request) error {
-	values, _, err := s.formRequest(r, act{action: "token.create", object: "token"})
+	values, in, err := s.formRequest(r, act{action: "token.create", object: "token"})
 	if err != nil {
 		return err
 	}
@@ -181,9 +181,13 @@ func (s *server) postToken(w http.ResponseWriter, r *http.Request) error {
 	if len(data.Errors) > 0 {
 		return s.tokensPage(w, r, http.StatusUnprocessableEntity, data, scopes)
 	}
-	t, secret, err := s.newToken(r, data.Name, scopes, time.Duration(data.Days)*24*time.Hour)
+	t, secret, again, err := s.newToken(r, in, data.Name, scopes, time.Duration(data.Days)*24*time.Hour)
 	if err != nil {
 		return err
+	}
+	if again {
+		// The form was sent twice: its secret was shown once, and this is not the answer that showed it.
+		return see(w, r, web.TokensURL)
 	}
 	return s.tokensPage(w, r, http.StatusOK, web.TokensPageData{Days: 30, Created: &web.CreatedToken{Name: t.Name, Secret: secret, Expires: t.ExpiresAt.UTC()}}, nil)
 }
@@ -203,11 +207,11 @@ func (s *server) postTokenRevoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.formRequest(r, act{action: "token.revoke", object: "token"}); err != nil {
+	_, in, err := s.formRequest(r, act{action: "token.revoke", object: "token"})
+	if err != nil {
 		return err
 	}
-	p := who(r)
-	if err := s.store.RevokeToken(r.Context(), p.tenant, p.user, id); err != nil {
+	if err := s.store.EndToken(r.Context(), in, who(r).user, id); err != nil {
 		return err
 	}
 	return see(w, r, web.TokensURL+"?done=token-revoked")

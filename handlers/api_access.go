@@ -60,7 +60,8 @@ func (s *server) minted(w http.ResponseWriter, r *http.Request, m wire.MintedTok
 
 func (s *server) apiLogout(w http.ResponseWriter, r *http.Request) error {
 	p := who(r)
-	if err := s.store.RevokeToken(r.Context(), p.tenant, p.user, p.credential); err != nil {
+	in := db.Request{Tenant: p.tenant, By: p.actor(), Audit: auditOf(r, act{action: "token.revoke", object: "token"})}
+	if err := s.store.EndToken(r.Context(), in, p.user, p.credential); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -97,10 +98,15 @@ func instant(at *time.Time) time.Time {
 }
 
 func (s *server) apiCreateToken(w http.ResponseWriter, r *http.Request) error {
-	if _, err := idempotencyKey(r); err != nil {
+	key, err := idempotencyKey(r)
+	if err != nil {
 		return err
 	}
 	body, err := decode[wire.TokenCreate](s, r)
+	if err != nil {
+		return err
+	}
+	in, err := s.request(r, key, body, act{action: "token.create", object: "token", reason: body.Name})
 	if err != nil {
 		return err
 	}
@@ -108,25 +114,30 @@ func (s *server) apiCreateToken(w http.ResponseWriter, r *http.Request) error {
 	for _, scope := range body.Scopes {
 		scopes = append(scopes, string(scope))
 	}
-	t, secret, err := s.newToken(r, body.Name, scopes, time.Until(body.ExpiresAt))
+	t, secret, again, err := s.newToken(r, in, body.Name, scopes, time.Until(body.ExpiresAt))
 	if err != nil {
 		return err
 	}
+	replayed(w, again)
 	return s.minted(w, r, wire.MintedToken{Id: typeid.Format(typeid.Token, t.ID), Name: t.Name, Secret: secret, ExpiresAt: t.ExpiresAt.UTC()})
 }
 
 // newToken makes an API token for the person behind the request. It is for persons only: a token makes no token (S10).
-func (s *server) newToken(r *http.Request, name string, scopes []string, life time.Duration) (db.Token, string, error) {
+// A repeated request gets no secret: it was shown once.
+func (s *server) newToken(r *http.Request, in db.Request, name string, scopes []string, life time.Duration) (db.Token, string, bool, error) {
 	if life <= 0 || life > maxTokenLife {
-		return db.Token{}, "", fault.New(fault.Invalid, "No token was made: its expiry must lie ahead, at most 365 days.").WithField("expires_at")
+		return db.Token{}, "", false, fault.New(fault.Invalid, "No token was made: its expiry must lie ahead, at most 365 days.").WithField("expires_at")
 	}
 	p := who(r)
 	slices.Sort(scopes)
 	secret := db.Mint(db.PrefixToken)
-	t, err := s.store.CreateToken(r.Context(), db.Token{
+	t, again, err := s.store.IssueToken(r.Context(), in, db.Token{
 		Tenant: p.tenant, User: p.user, Name: name, Scopes: slices.Compact(scopes), ExpiresAt: time.Now().Add(life),
 	}, secret)
-	return t, secret, err
+	if again {
+		secret, t.Name, t.ExpiresAt = "", name, time.Time{}
+	}
+	return t, secret, again, err
 }
 
 func (s *server) apiRevokeToken(w http.ResponseWriter, r *http.Request) error {
@@ -135,7 +146,8 @@ func (s *server) apiRevokeToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := who(r)
-	if err := s.store.RevokeToken(r.Context(), p.tenant, p.user, id); err != nil {
+	in := db.Request{Tenant: p.tenant, By: p.actor(), Audit: auditOf(r, act{action: "token.revoke", object: "token"})}
+	if err := s.store.EndToken(r.Context(), in, p.user, id); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -158,17 +170,25 @@ func (s *server) apiWorkerCredentials(w http.ResponseWriter, r *http.Request) er
 }
 
 func (s *server) apiCreateWorkerCredential(w http.ResponseWriter, r *http.Request) error {
-	if _, err := idempotencyKey(r); err != nil {
+	key, err := idempotencyKey(r)
+	if err != nil {
 		return err
 	}
 	body, err := decode[wire.WorkerCredentialCreate](s, r)
 	if err != nil {
 		return err
 	}
-	secret := db.Mint(db.PrefixWorker)
-	c, err := s.store.CreateWorkerCredential(r.Context(), db.WorkerCredential{Tenant: who(r).tenant, Name: body.Name, Phases: runPhases(body.Phases)}, secret)
+	in, err := s.request(r, key, body, act{action: "worker_credential.create", object: "worker", reason: body.Name})
 	if err != nil {
 		return err
+	}
+	secret := db.Mint(db.PrefixWorker)
+	c, again, err := s.store.IssueWorkerCredential(r.Context(), in, db.WorkerCredential{Tenant: who(r).tenant, Name: body.Name, Phases: runPhases(body.Phases)}, secret)
+	if err != nil {
+		return err
+	}
+	if replayed(w, again); again {
+		secret = ""
 	}
 	return s.minted(w, r, wire.MintedToken{Id: typeid.Format(typeid.Worker, c.ID), Name: c.Name, Secret: secret})
 }
@@ -178,7 +198,9 @@ func (s *server) apiRevokeWorkerCredential(w http.ResponseWriter, r *http.Reques
 	if err != nil {
 		return err
 	}
-	if err := s.store.RevokeWorkerCredential(r.Context(), who(r).tenant, id); err != nil {
+	p := who(r)
+	in := db.Request{Tenant: p.tenant, By: p.actor(), Audit: auditOf(r, act{action: "worker_credential.revoke", object: "worker"})}
+	if err := s.store.EndWorkerCredential(r.Context(), in, id); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

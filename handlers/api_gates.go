@@ -127,7 +127,7 @@ func (s *server) apiDecideGate(w http.ResponseWriter, r *http.Request) error {
 	}
 	v := db.Verdict{
 		Tenant: who(r).tenant, Gate: id, Revision: body.Revision, Digest: body.Digest, Verdict: policy.GateVerdict(body.Verdict), Text: text, Key: key, Hash: hash,
-		By: who(r).person(), Audit: s.audit(r, act{}),
+		By: who(r).person(), Audit: auditOf(r, act{}),
 	}
 	if v.Adopt, err = s.adopted(r, id, string(body.Reconcile), body.AdoptUrl); err != nil {
 		return err

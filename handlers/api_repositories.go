@@ -63,10 +63,15 @@ func (s *server) apiRepository(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) apiCreateRepository(w http.ResponseWriter, r *http.Request) error {
-	if _, err := idempotencyKey(r); err != nil {
+	key, err := idempotencyKey(r)
+	if err != nil {
 		return err
 	}
 	body, err := decode[wire.RepositoryCreate](s, r)
+	if err != nil {
+		return err
+	}
+	in, err := s.request(r, key, body, act{action: "repository.add", object: "repository", reason: body.Name})
 	if err != nil {
 		return err
 	}
@@ -74,36 +79,37 @@ func (s *server) apiCreateRepository(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	repo, err := s.register(r, db.RepositoryInfo{
+	repo, again, err := s.register(r, in, db.RepositoryInfo{
 		Name: body.Name, Forge: id, CloneURL: body.CloneUrl, DefaultBranch: body.DefaultBranch, Verification: runChecks(body.Verification), Scope: body.Scope, Forbidden: body.Forbidden,
 	})
 	if err != nil {
 		return err
 	}
+	replayed(w, again)
 	return s.answer(w, r, http.StatusCreated, wireRepository(repo))
 }
 
 // register checks a repository and stores it; pages and API share it.
-func (s *server) register(r *http.Request, repo db.RepositoryInfo) (db.RepositoryInfo, error) {
+func (s *server) register(r *http.Request, in db.Request, repo db.RepositoryInfo) (db.RepositoryInfo, bool, error) {
 	refuse := func(field, sentence string) error {
 		return fault.New(fault.Invalid, "Nothing was registered: "+sentence).WithField(field)
 	}
 	if repo.Name = strings.TrimSpace(repo.Name); repo.Name == "" || len(repo.Name) > 200 || strings.ContainsFunc(repo.Name, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
-		return repo, refuse("name", "a name has 1 to 200 visible characters, for example acme/api.")
+		return repo, false, refuse("name", "a name has 1 to 200 visible characters, for example acme/api.")
 	}
 	if !refName(repo.DefaultBranch) {
-		return repo, refuse("default_branch", "this cannot be the name of a branch.")
+		return repo, false, refuse("default_branch", "this cannot be the name of a branch.")
 	}
 	for field, globs := range map[string][]string{"scope": repo.Scope, "forbidden": repo.Forbidden} {
 		for _, g := range globs {
 			if !patch.ValidGlob(g) {
-				return repo, refuse(field, fmt.Sprintf("%q is not a pattern of paths.", g))
+				return repo, false, refuse(field, fmt.Sprintf("%q is not a pattern of paths.", g))
 			}
 		}
 	}
 	forges, err := s.store.Forges(r.Context(), who(r).tenant)
 	if err != nil {
-		return repo, err
+		return repo, false, err
 	}
 	kind := ""
 	for _, f := range forges {
@@ -113,20 +119,20 @@ func (s *server) register(r *http.Request, repo db.RepositoryInfo) (db.Repositor
 	}
 	switch kind {
 	case "":
-		return repo, refuse("forge_id", "there is no such forge here.")
+		return repo, false, refuse("forge_id", "there is no such forge here.")
 	case "local":
 		if s.forge == nil {
-			return repo, refuse("forge_id", "this installation has no local forge; the operator has to name its folder.")
+			return repo, false, refuse("forge_id", "this installation has no local forge; the operator has to name its folder.")
 		}
 		if _, err := s.forge.Check(r.Context(), repo.CloneURL, repo.DefaultBranch); err != nil {
-			return repo, err
+			return repo, false, err
 		}
 	default:
 		if err := remoteURL(repo.CloneURL); err != nil {
-			return repo, err
+			return repo, false, err
 		}
 	}
-	return s.store.CreateRepository(r.Context(), who(r).tenant, who(r).user, repo)
+	return s.store.RegisterRepository(r.Context(), in, repo)
 }
 
 // remoteURL accepts plain https addresses of git remotes, without a credential (W12, W14).

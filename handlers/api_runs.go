@@ -173,7 +173,7 @@ func (s *server) cancel(r *http.Request, id uuid.UUID, key, reason string, conte
 	p := who(r)
 	return s.store.Apply(r.Context(), db.Ref{Tenant: p.tenant, Run: id}, db.Intent{
 		Key: key, Hash: hash, By: p.actor(), Payload: run.CancelRequestedEvent{Reason: reasonOr(reason, p)},
-		Audit: s.audit(r, act{action: "run.cancel", object: "run", id: typeid.Format(typeid.Run, id), reason: reason}),
+		Audit: auditOf(r, act{action: "run.cancel", object: "run", id: typeid.Format(typeid.Run, id), reason: reason}),
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/fault"
+	"signalbox/internal/typeid"
 	"signalbox/web"
 )
 
@@ -64,7 +65,7 @@ func (s *server) postCLILogin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p, code := who(r), db.NewSecret()
-	if err := s.store.BeginCLILogin(r.Context(), code, c.challenge, p.user, p.tenant, p.authTime, cliCodeLife); err != nil {
+	if err := s.store.BeginCLILogin(r.Context(), code, c.challenge, p.user, p.tenant, p.authTime, cliCodeLife, auditOf(r, act{action: "login.command_line", object: "user", id: typeid.Format(typeid.User, p.user), reason: c.name})); err != nil {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")

@@ -295,7 +295,7 @@ func (s *server) verdict(r *http.Request, id uuid.UUID, values url.Values) (db.V
 	}
 	v := db.Verdict{
 		Tenant: who(r).tenant, Gate: id, Revision: revision, Digest: values.Get("digest"), Verdict: policy.GateVerdict(values.Get("verdict")), Text: text,
-		Key: key, Hash: hash, By: who(r).person(), Audit: s.audit(r, act{}),
+		Key: key, Hash: hash, By: who(r).person(), Audit: auditOf(r, act{}),
 	}
 	v.Adopt, err = s.adopted(r, id, values.Get("resolution"), values.Get("adopt_url"))
 	return v, err

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorilla/sessions"
 	"golang.org/x/oauth2"
 
 	"signalbox/db"
@@ -157,7 +155,7 @@ func (s *server) getLoginCallback(w http.ResponseWriter, r *http.Request) error 
 		s.log.InfoContext(r.Context(), "login refused by the provider", "request_id", requestID(r), "reason", reason)
 		return s.loginPage(w, r, http.StatusUnauthorized, attempt.ReturnTo, "", "The provider did not sign you in. Nobody is signed in here; try again.")
 	}
-	session, err := s.finishLogin(r.Context(), row, attempt, q)
+	session, err := s.finishLogin(r, row, attempt, q)
 	if err != nil {
 		if fault.KindOf(err) == fault.Unauthenticated {
 			s.note(r, err)
@@ -176,14 +174,15 @@ func (s *server) startSession(w http.ResponseWriter, r *http.Request, row db.Ses
 		return err
 	}
 	session.Values[valueSession] = row
-	if err := sessions.Save(r, w); err != nil {
+	if err := session.Save(r, w); err != nil {
 		return fmt.Errorf("start session: %w", err)
 	}
 	return see(w, r, to)
 }
 
 // finishLogin exchanges the code, checks the ID token and finds the person (O2 to O7, O10).
-func (s *server) finishLogin(ctx context.Context, row db.Provider, attempt db.LoginAttempt, q url.Values) (db.Session, error) {
+func (s *server) finishLogin(r *http.Request, row db.Provider, attempt db.LoginAttempt, q url.Values) (db.Session, error) {
+	ctx := r.Context()
 	p, err := s.providers.get(ctx, row)
 	if err != nil {
 		return db.Session{}, err
@@ -208,6 +207,7 @@ func (s *server) finishLogin(ctx context.Context, row db.Provider, attempt db.Lo
 	}
 	session, err := s.store.SignIn(ctx, db.SignIn{
 		Provider: row.ID, Subject: claims.subject, Name: claims.name, Email: claims.email, Groups: claims.groups, AuthTime: claims.authTime,
+		Audit: auditOf(r, act{action: "session.start", object: "user"}),
 	})
 	if err != nil {
 		return db.Session{}, fmt.Errorf("sign in: %w", err)
@@ -226,7 +226,7 @@ func (s *server) postLogout(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	session.Options.MaxAge = -1
-	if err := sessions.Save(r, w); err != nil {
+	if err := session.Save(r, w); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
 	w.Header().Set("Clear-Site-Data", `"cache", "storage"`)
@@ -245,6 +245,15 @@ func (s *server) askLogin(w http.ResponseWriter, r *http.Request, err error) {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return
 	}
+	if fragment {
+		// The page and what was written on it stay; only the banner is filled.
+		w.Header().Set("HX-Retarget", "#session-banner")
+		w.Header().Set("HX-Reswap", "innerHTML")
+		if renderErr := s.render(w, r, http.StatusUnauthorized, web.SessionEnded(currentPath(r))); renderErr != nil {
+			http.Error(w, fault.Sentence(err), http.StatusUnauthorized)
+		}
+		return
+	}
 	data := web.ErrorPageData{
 		Shell: s.shell(r), Status: http.StatusUnauthorized, RequestID: requestID(r),
 		Sentence: "Nothing was done: your login has ended. Sign in again; go back to find your text.",
@@ -253,4 +262,13 @@ func (s *server) askLogin(w http.ResponseWriter, r *http.Request, err error) {
 	if renderErr := s.render(w, r, http.StatusUnauthorized, web.ErrorPage(data)); renderErr != nil {
 		http.Error(w, fault.Sentence(err), http.StatusUnauthorized)
 	}
+}
+
+// currentPath is the page that an htmx request was sent from, as a path of ours.
+func currentPath(r *http.Request) string {
+	u, err := url.Parse(r.Header.Get("HX-Current-URL"))
+	if err != nil {
+		return web.HomeURL
+	}
+	return returnPath(u.RequestURI())
 }

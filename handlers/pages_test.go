@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+
+	"signalbox/internal/wire"
 )
 
 // Every link on every page leads somewhere, for each role, with runs in several states (rule 27 of the pages), and no
@@ -146,4 +149,61 @@ func TestFailures(t *testing.T) {
 		t.Error("a refused form lost its text or does not mark the field")
 	}
 	w.browser().get(t, "/readyz").want(t, http.StatusOK)
+}
+
+// htmx gets fragments: the session banner, or a notice beside the page, never a page inside a page.
+func TestFragments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.browser().post(t, "/gates/gate_01m8m1aqhhfh1vgchmwcf2qjxb/decisions", url.Values{}, "HX-Request", "true", "HX-Current-URL", w.url+"/gates/gate_01m8m1aqhhfh1vgchmwcf2qjxb").want(t, http.StatusUnauthorized)
+	if a.Header.Get("HX-Retarget") != "#session-banner" || strings.Contains(a.body, "<html") || !strings.Contains(a.body, "return_to=%2Fgates%2Fgate_01m8m1aqhhfh1vgchmwcf2qjxb") {
+		t.Errorf("without a session: %v\n%s", a.Header, a.body)
+	}
+	a = w.signedIn(t, ana).post(t, "/gates/gate_01m8m1aqhhfh1vgchmwcf2qjxb/decisions", url.Values{"idempotency_key": {"0123456789"}, "revision": {"1"}, "verdict": {"approve"}}, "HX-Request", "true").want(t, http.StatusNotFound)
+	if a.Header.Get("HX-Retarget") != "#toasts" || strings.Contains(a.body, "<html") {
+		t.Errorf("no such gate: %v\n%s", a.Header, a.body)
+	}
+}
+
+// What people do is in the audit, in the transaction of the action, with where it came from.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, admin := w.signedIn(t, rita), w.cli(t, adam)
+	b.submit(t, "Replace one word.")
+	gate, run := w.waiting(t, w.worker(t, "one"))
+	approver := w.signedIn(t, ana)
+	form := approver.gateForm(t, gate)
+	form.Set("verdict", "request_changes")
+	form.Set("text", "Again.")
+	approver.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusSeeOther)
+	w.cli(t, rita).call(t, "POST", "/runs/"+run+"/cancel", wire.Reason{Reason: "enough"}).want(t, http.StatusOK)
+	secret := into[wire.MintedToken](t, admin.call(t, "POST", "/worker-credentials", wire.WorkerCredentialCreate{Name: "k", Phases: []wire.Phase{"verify"}}, "Idempotency-Key", "one-credential").want(t, http.StatusCreated))
+	again := into[wire.MintedToken](t, admin.call(t, "POST", "/worker-credentials", wire.WorkerCredentialCreate{Name: "k", Phases: []wire.Phase{"verify"}}, "Idempotency-Key", "one-credential").want(t, http.StatusCreated))
+	if again.Id != secret.Id || again.Secret != "" || secret.Secret == "" {
+		t.Errorf("a repeated request: %+v after %+v", again, secret)
+	}
+	admin.call(t, "DELETE", "/worker-credentials/"+secret.Id, nil).want(t, http.StatusNoContent)
+	b.post(t, "/logout", nil).want(t, http.StatusSeeOther)
+	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
+	defer conn.Close(t.Context())
+	rows := got(conn.Query(t.Context(), "SELECT action, actor_name, channel, object_id, request_id <> '', remote_addr FROM audit_log ORDER BY id"))(t)
+	var lines []string
+	for rows.Next() {
+		var action, name, channel, object, addr string
+		var request bool
+		must(t, rows.Scan(&action, &name, &channel, &object, &request, &addr))
+		if object == "" || !request || addr != "127.0.0.1" {
+			t.Errorf("%s by %s: object %q, request id %t, from %q", action, name, object, request, addr)
+		}
+		lines = append(lines, action+" "+name+" "+channel)
+	}
+	must(t, rows.Err())
+	want := []string{
+		"session.start Rita Requester page", "task.submit Rita Requester page", "session.start Ana Approver page", "gate.request_changes Ana Approver page",
+		"run.cancel Rita Requester api", "worker_credential.create Adam Admin api", "worker_credential.revoke Adam Admin api", "session.end Rita Requester page",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"signalbox/db"
 	"signalbox/internal/fault"
@@ -44,14 +45,15 @@ func (s *server) request(r *http.Request, key string, content any, a act) (db.Re
 	if err != nil {
 		return db.Request{}, err
 	}
-	return db.Request{Tenant: p.tenant, By: p.actor(), Roles: p.roles, Key: key, Hash: hash, Audit: s.audit(r, a)}, nil
+	return db.Request{Tenant: p.tenant, By: p.actor(), Roles: p.roles, Key: key, Hash: hash, Audit: auditOf(r, a)}, nil
 }
 
-func (s *server) audit(r *http.Request, a act) *db.Audit {
+// auditOf is the line that the action leaves in the audit.
+func auditOf(r *http.Request, a act) *db.Audit {
 	p := who(r)
-	channel := "api"
-	if p.browser {
-		channel = "page"
+	channel := "page"
+	if strings.HasPrefix(r.URL.Path, apiPrefix+"/") {
+		channel = "api"
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

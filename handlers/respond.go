@@ -167,7 +167,14 @@ func (s *server) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Method == http.MethodGet && data.Status >= 500 {
 		data.RetryURL = r.URL.RequestURI()
 	}
-	if renderErr := s.render(w, r, data.Status, web.ErrorPage(data)); renderErr != nil {
+	page := web.ErrorPage(data)
+	if r.Header.Get("HX-Request") != "" && r.Header.Get("HX-History-Restore-Request") == "" {
+		// The page stays as it is; the failure is added to it, and its text is not lost.
+		w.Header().Set("HX-Retarget", "#toasts")
+		w.Header().Set("HX-Reswap", "beforeend")
+		page = web.ErrorToast(data)
+	}
+	if renderErr := s.render(w, r, data.Status, page); renderErr != nil {
 		s.log.ErrorContext(r.Context(), "error page not rendered", slog.String("error", renderErr.Error()))
 		http.Error(w, fault.Generic, http.StatusInternalServerError)
 	}

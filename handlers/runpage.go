@@ -61,34 +61,32 @@ func (s *server) runPage(r *http.Request, id uuid.UUID, from int64) (web.RunPage
 	if data.Facts, err = s.runFacts(r, info); err != nil {
 		return data, err
 	}
-	for _, g := range gates {
-		data.Gates = append(data.Gates, gateRef(g))
-	}
-	if err := s.runParts(r, info, &data); err != nil {
-		return data, err
-	}
-	return data, nil
+	data.RunParts, err = s.runParts(r, info, gates)
+	return data, err
 }
 
 // runParts reads steps, attempts and artifacts.
-func (s *server) runParts(r *http.Request, info db.RunInfo, data *web.RunPageData) error {
+func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo) (data web.RunParts, err error) {
 	ctx, tenant := r.Context(), who(r).tenant
+	for _, g := range gates {
+		data.Gates = append(data.Gates, gateRef(g))
+	}
 	steps, err := s.store.Steps(ctx, tenant, info.ID, 0, 2000)
 	if err != nil {
-		return err
+		return data, err
 	}
 	for _, step := range steps[max(len(steps)-maxSteps, 0):] {
 		var log []byte
 		if step.State == run.StepRunning || step.State == run.StepFailed || step.State == run.StepTimedOut {
 			if log, err = s.store.StepLog(ctx, tenant, info.ID, step, 4); err != nil {
-				return err
+				return data, err
 			}
 		}
 		data.Steps = append(data.Steps, stepView(step, log))
 	}
 	attempts, err := s.store.Attempts(ctx, tenant, info.ID)
 	if err != nil {
-		return err
+		return data, err
 	}
 	for _, a := range attempts {
 		data.Attempts = append(data.Attempts, web.AttemptView{
@@ -97,14 +95,14 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, data *web.RunPageDat
 	}
 	artifacts, err := s.store.Artifacts(ctx, tenant, info.ID)
 	if err != nil {
-		return err
+		return data, err
 	}
 	for _, a := range artifacts {
 		data.Artifacts = append(data.Artifacts, web.ArtifactView{
 			ID: typeid.Format(typeid.Artifact, a.ID), Kind: a.Kind, Name: a.Name, Size: a.Size, SHA256: a.SHA256, Attempt: a.AttemptNo, Revision: a.Revision, At: a.CreatedAt, Late: a.Late,
 		})
 	}
-	return nil
+	return data, nil
 }
 
 // runPanel is the live region.

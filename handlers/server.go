@@ -172,7 +172,7 @@ func (s *server) handle(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := logged(r)
 		l.route = rt.method + " " + rt.pattern
-		r.Body = http.MaxBytesReader(w, r.Body, rt.limit)
+		r.Body = newTimedBody(w, http.MaxBytesReader(w, r.Body, rt.limit), rt.limit)
 		if err := s.admitted(w, r, rt, l); err != nil {
 			s.fail(w, r, err)
 		}

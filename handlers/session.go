@@ -12,6 +12,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/fault"
+	"signalbox/internal/typeid"
 )
 
 // Times of a browser session (S5).
@@ -84,7 +85,7 @@ func (s *sessionStore) New(r *http.Request, name string) (*sessions.Session, err
 func (s *sessionStore) Save(r *http.Request, w http.ResponseWriter, session *sessions.Session) error {
 	old := s.hash(session.ID)
 	if session.Options.MaxAge < 0 {
-		if err := s.db.EndSession(r.Context(), old); err != nil {
+		if err := s.db.EndSession(r.Context(), old, auditOf(r, act{action: "session.end", object: "user", id: typeid.Format(typeid.User, who(r).user)})); err != nil {
 			return err
 		}
 		http.SetCookie(w, sessions.NewCookie(session.Name(), "", session.Options))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ const (
 	streamPoll = 5 * time.Second
 	// streamGap coalesces bursts: at most four messages a second.
 	streamGap = 250 * time.Millisecond
+	// partsGap bounds how often steps and artifacts are sent while no event happens; streamPoll finds what waits.
+	partsGap = 2 * time.Second
 	// maxReplay is how many events a message carries; a client further behind reads the page again.
 	maxReplay = 500
 	// maxStreams one person may hold at once.
@@ -73,24 +76,44 @@ func (s *server) streamRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.stream(w, r, id, func(after int64) (message, bool, error) { return s.runMessage(r, id, after) })
+	var parts sentParts
+	return s.stream(w, r, id, func(after int64) (message, bool, error) { return s.runMessage(r, id, after, &parts) })
 }
 
-func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64) (message, bool, error) {
+// sentParts remembers what one client has of the steps, attempts and artifacts, which change without an event.
+type sentParts struct {
+	parts web.RunParts
+	at    time.Time
+}
+
+// news reports whether the parts are others than those that were sent, not more often than every partsGap.
+func (s *sentParts) news(p web.RunParts, now time.Time) bool {
+	return now.Sub(s.at) >= partsGap && !reflect.DeepEqual(s.parts, p)
+}
+
+func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64, sent *sentParts) (message, bool, error) {
 	ctx, p := r.Context(), who(r)
 	info, err := s.store.RunInfo(ctx, p.tenant, id)
 	if err != nil {
 		return message{}, false, err
 	}
-	if info.Version <= after {
+	now := time.Now().UTC()
+	if info.Version <= after && (info.State.Terminal() || now.Sub(sent.at) < partsGap) {
 		return message{seq: after, last: info.State.Terminal()}, false, nil
 	}
-	now := time.Now().UTC()
 	gates, err := s.store.Gates(ctx, p.tenant, db.GateFilter{Run: id, Limit: 100})
 	if err != nil {
 		return message{}, false, err
 	}
-	data := web.RunLiveData{Rows: web.TimelineData{RunID: typeid.Format(typeid.Run, id), Created: info.CreatedAt, Now: now, PrevAttempt: -1}}
+	parts, err := s.runParts(r, info, gates)
+	if err != nil {
+		return message{}, false, err
+	}
+	if info.Version <= after && !sent.news(parts, now) {
+		return message{seq: after}, false, nil
+	}
+	*sent = sentParts{parts, now}
+	data := web.RunLiveData{RunParts: parts, Rows: web.TimelineData{RunID: typeid.Format(typeid.Run, id), Created: info.CreatedAt, Now: now, PrevAttempt: -1}}
 	if data.Panel, err = s.runPanel(r, info, gates, now); err != nil {
 		return message{}, false, err
 	}

@@ -31,6 +31,9 @@ type Hub struct {
 	mu    sync.Mutex
 	runs  map[uuid.UUID]map[chan struct{}]bool
 	ready map[run.Phase]map[chan struct{}]bool
+	// own counts notifications of ours that our listener has not heard yet: they tell us nothing new. One of another
+	// replica may be taken for ours; then ours, which comes later, wakes everybody instead.
+	own int
 	// dirty says that the other replicas have not been told yet.
 	dirty chan struct{}
 }
@@ -72,8 +75,12 @@ func (h *Hub) tell(ctx context.Context) {
 			return
 		case <-h.dirty:
 		}
-		if err := h.store.Notify(ctx); err != nil && ctx.Err() == nil {
-			h.log.Warn("other replicas were not told; they look by themselves", slog.String("error", err.Error()))
+		h.count(1)
+		if err := h.store.Notify(ctx); err != nil {
+			h.count(-1)
+			if ctx.Err() == nil {
+				h.log.Warn("other replicas were not told; they look by themselves", slog.String("error", err.Error()))
+			}
 		}
 		if !pause(ctx, notifyEvery) {
 			return
@@ -85,14 +92,36 @@ func (h *Hub) tell(ctx context.Context) {
 // missed meanwhile is not known.
 func (h *Hub) listen(ctx context.Context) {
 	for {
-		err := h.store.Listen(ctx, h.all)
+		err := h.store.Listen(ctx, h.heard)
 		if ctx.Err() != nil {
 			return
 		}
+		h.mu.Lock()
+		h.own = 0
+		h.mu.Unlock()
 		h.log.Warn("listening for changes of other replicas was interrupted", slog.Any("error", err))
 		if !pause(ctx, reconnect) {
 			return
 		}
+		h.all()
+	}
+}
+
+func (h *Hub) count(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.own = max(h.own+n, 0)
+}
+
+// heard is one notification: our own is dropped, any other wakes everybody, since it does not say what changed.
+func (h *Hub) heard() {
+	h.mu.Lock()
+	ours := h.own > 0
+	if ours {
+		h.own--
+	}
+	h.mu.Unlock()
+	if !ours {
 		h.all()
 	}
 }
