@@ -105,6 +105,20 @@ func New(t testing.TB, o Options) *Rig {
 	return r
 }
 
+// For is the same running product for a subtest, whose failures are its own: people sign in anew there. Starting and
+// stopping the server stays with the first.
+func (r *Rig) For(t testing.TB) *Rig {
+	t.Helper()
+	sub := *r
+	sub.T, sub.people, sub.server = t, map[string]*Person{}, nil
+	return &sub
+}
+
+// For is the same repository for a subtest.
+func (p *Repository) For(r *Rig) *Repository {
+	return &Repository{Name: p.Name, r: r, bare: p.bare}
+}
+
 func (r *Rig) must(err error, what string) {
 	r.T.Helper()
 	if err != nil {
