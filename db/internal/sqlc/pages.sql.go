@@ -155,6 +155,42 @@ func (q *Queries) InsertRepository(ctx context.Context, db DBTX, arg InsertRepos
 	return created_at, err
 }
 
+const lastEvent = `-- name: LastEvent :one
+SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, payload
+FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY seq DESC LIMIT 1
+`
+
+type LastEventRow struct {
+	Seq       int64           `json:"seq"`
+	Kind      string          `json:"kind"`
+	ActorKind string          `json:"actor_kind"`
+	ActorID   string          `json:"actor_id"`
+	ActorName string          `json:"actor_name"`
+	FromState string          `json:"from_state"`
+	ToState   string          `json:"to_state"`
+	AttemptNo int32           `json:"attempt_no"`
+	At        time.Time       `json:"at"`
+	Payload   json.RawMessage `json:"payload"`
+}
+
+func (q *Queries) LastEvent(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, kind string) (LastEventRow, error) {
+	row := db.QueryRow(ctx, lastEvent, tenantID, runID, kind)
+	var i LastEventRow
+	err := row.Scan(
+		&i.Seq,
+		&i.Kind,
+		&i.ActorKind,
+		&i.ActorID,
+		&i.ActorName,
+		&i.FromState,
+		&i.ToState,
+		&i.AttemptNo,
+		&i.At,
+		&i.Payload,
+	)
+	return i, err
+}
+
 const liveWorkers = `-- name: LiveWorkers :one
 SELECT count(*)::bigint AS workers FROM worker_boots b JOIN worker_credentials w ON w.id = b.worker_id
 WHERE (w.tenant_id IS NULL OR w.tenant_id = $1::uuid) AND w.revoked_at IS NULL AND b.state = 'READY'
