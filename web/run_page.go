@@ -5,15 +5,21 @@ import "time"
 // RunPageData is the page of one run.
 type RunPageData struct {
 	Shell
-	Panel     RunPanelData
-	Timeline  TimelineData
-	Facts     RunFacts
+	RunParts
+	Panel    RunPanelData
+	Timeline TimelineData
+	Facts    RunFacts
+	Live     bool  // open the event stream; false for a terminal run
+	LastSeq  int64 // newest event that this page shows or knows
+}
+
+// RunParts are what is reported beside the log of events: live, as the timeline is, or else a page that stays open says
+// of a finished run that a step is still running.
+type RunParts struct {
 	Steps     []StepView
 	Attempts  []AttemptView
 	Gates     []GateRef
 	Artifacts []ArtifactView
-	Live      bool  // open the event stream; false for a terminal run
-	LastSeq   int64 // newest event that this page shows or knows
 }
 
 // RunPanelData is the live region: state sentence, rail, facts that move.
@@ -154,6 +160,7 @@ type StepPageData struct {
 
 // RunLiveData is one message of a run's event stream.
 type RunLiveData struct {
+	RunParts
 	Panel RunPanelData
 	Facts RunFacts
 	Rows  TimelineData // only events after the client's cursor

@@ -88,19 +88,21 @@ func sampleRunPage() web.RunPageData {
 	exit0, exit1 := 0, 1
 	return web.RunPageData{
 		Shell: shell(), Panel: web.RunPanelData{Run: sampleRun(), Now: now}, Timeline: sampleTimeline(), Facts: sampleFacts(), Live: true, LastSeq: 15,
-		Steps: []web.StepView{
-			{ID: "s1", Name: "go vet ./...", State: "SUCCEEDED", Started: ago(9 * time.Minute), Ended: ago(9*time.Minute - 4*time.Second), ExitCode: &exit0},
-			{ID: "s2", Name: "go test ./...", State: "FAILED", Started: ago(15 * time.Minute), Ended: ago(14 * time.Minute), ExitCode: &exit1, Reason: "The command ended with exit code 1.", LogLines: 212,
-				LogTail: "=== RUN   TestRetryClosesBody\n\x1b[31m--- FAIL: TestRetryClosesBody (0.00s)\x1b[0m\n    retry_test.go:41: undefined: countingBody\n\x1b]8;;https://evil.example\x07click\x1b]8;;\x07\nFAIL\tacme/payments/internal/http\t0.012s\n", LogURL: "/artifacts/art_1"},
-		},
-		Attempts: []web.AttemptView{
-			{Number: 2, State: "STARTED", Worker: "harbour-2", Started: ago(21 * time.Minute)},
-			{Number: 1, State: "FAILED", Worker: "harbour-1", Started: ago(29 * time.Minute), Ended: ago(22 * time.Minute), Reason: "The worker stopped answering.", Superseded: true},
-		},
-		Gates: []web.GateRef{sampleGate()},
-		Artifacts: []web.ArtifactView{
-			{ID: "art_patch", Kind: "patch", Name: "change.patch", Size: 2310, SHA256: digest, Attempt: 2, Revision: 2, At: ago(10 * time.Minute)},
-			{ID: "art_plan", Kind: "plan", Name: "plan.json", Size: 1204, SHA256: digest, Attempt: 1, At: ago(26 * time.Minute)},
+		RunParts: web.RunParts{
+			Steps: []web.StepView{
+				{ID: "s1", Name: "go vet ./...", State: "SUCCEEDED", Started: ago(9 * time.Minute), Ended: ago(9*time.Minute - 4*time.Second), ExitCode: &exit0},
+				{ID: "s2", Name: "go test ./...", State: "FAILED", Started: ago(15 * time.Minute), Ended: ago(14 * time.Minute), ExitCode: &exit1, Reason: "The command ended with exit code 1.", LogLines: 212,
+					LogTail: "=== RUN   TestRetryClosesBody\n\x1b[31m--- FAIL: TestRetryClosesBody (0.00s)\x1b[0m\n    retry_test.go:41: undefined: countingBody\n\x1b]8;;https://evil.example\x07click\x1b]8;;\x07\nFAIL\tacme/payments/internal/http\t0.012s\n", LogURL: "/artifacts/art_1"},
+			},
+			Attempts: []web.AttemptView{
+				{Number: 2, State: "STARTED", Worker: "harbour-2", Started: ago(21 * time.Minute)},
+				{Number: 1, State: "FAILED", Worker: "harbour-1", Started: ago(29 * time.Minute), Ended: ago(22 * time.Minute), Reason: "The worker stopped answering.", Superseded: true},
+			},
+			Gates: []web.GateRef{sampleGate()},
+			Artifacts: []web.ArtifactView{
+				{ID: "art_patch", Kind: "patch", Name: "change.patch", Size: 2310, SHA256: digest, Attempt: 2, Revision: 2, At: ago(10 * time.Minute)},
+				{ID: "art_plan", Kind: "plan", Name: "plan.json", Size: 1204, SHA256: digest, Attempt: 1, At: ago(26 * time.Minute)},
+			},
 		},
 	}
 }

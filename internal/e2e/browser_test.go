@@ -38,6 +38,7 @@ func TestBrowserJourney(t *testing.T) {
 	// The timeline arrives while the agent works, without a reload (R-UI-1).
 	loads := rita.loaded()
 	rita.until("the run executes, live", `/Execut|working|Agent/i.test(document.querySelector("#state-sentence").innerText) && document.querySelector("#e7")`)
+	rita.until("the agent's steps arrive, live, without an event", `/execute with default/.test(document.querySelector("#run-steps").innerText)`)
 	before := rita.rows()
 	rita.shot("run-executing")
 	r.Signal("agent-may-work")
@@ -85,6 +86,13 @@ func TestBrowserJourney(t *testing.T) {
 	ana.until("the approval is recorded", `/Approved/.test(document.querySelector("#gate-panel").innerText)`)
 	rita.until("the run has succeeded, live", `/Succeeded/.test(document.querySelector("#run-panel").innerText) && document.querySelector('#run-panel a[href*="/pulls/"]')`)
 	rita.gapless(rita.rows())
+	// What stands beside the timeline is as true as the timeline, without a reload.
+	if got := rita.text("#run-parts"); strings.Contains(got, "In progress") || !strings.Contains(got, "change.patch") || !strings.Contains(got, "Approved") {
+		t.Errorf("beside the timeline stands: %s", got)
+	}
+	if got := rita.text("#run-steps"); strings.Contains(got, "Running") || !strings.Contains(got, "Take the patch") {
+		t.Errorf("the steps are: %s", got)
+	}
 	rita.until("the page says that it is finished", `document.querySelector("#live")?.dataset.live === "done"`)
 	if rita.loaded() != loads {
 		t.Errorf("the run's page was loaded %d times more", rita.loaded()-loads)
@@ -93,7 +101,7 @@ func TestBrowserJourney(t *testing.T) {
 	r.Await(run, wire.RunStateSUCCEEDED)
 	branch, commit := repo.Published(run)
 	rita.click(`#run-panel a[href*="/pulls/"]`)
-	rita.until("the pull request's page", `location.pathname.startsWith("/pulls/")`)
+	rita.until("the pull request's page", `location.pathname.startsWith("/pulls/") && document.querySelector("main h1")`)
 	for _, want := range []string{branch, commit[:7], "hello, world", "Ana Approver"} {
 		if got := eval[string](rita, `document.querySelector("main").innerText`); !strings.Contains(got, want) {
 			t.Errorf("the pull request's page lacks %q:\n%s", want, got)

@@ -78,7 +78,7 @@ func TestBrowserHostileText(t *testing.T) {
 	}
 	rita.open("/runs/" + run)
 	rita.click(`#run-panel a[href*="/pulls/"]`)
-	rita.until("the pull request's page", `location.pathname.startsWith("/pulls/")`)
+	rita.until("the pull request's page", `location.pathname.startsWith("/pulls/") && document.querySelector("main h1")`)
 	shows("the pull request's page", rita, title, content)
 	rita.shot("pull-hostile")
 }
