@@ -107,6 +107,23 @@ func TestLostWorkerSpent(t *testing.T) {
 	}
 }
 
+// TestLostLeaseIsTheActiveOne: a time-out that was read before the lease changed
+// hands ends nothing.
+func TestLostLeaseIsTheActiveOne(t *testing.T) {
+	t.Parallel()
+	f := working(t, run.Verifying)
+	old := run.LeaseRef{ID: f.run.Lease.ID, Token: f.run.Lease.Token}
+	f.command(run.Release{Reason: "drain"}).claim()
+	for _, ref := range []run.LeaseRef{old, {ID: f.run.Lease.ID, Token: old.Token}, {ID: old.ID, Token: f.run.Lease.Token}} {
+		if err := refused[*run.StaleLeaseError](f, run.WorkerLostEvent{Lease: ref}); err.Token != ref.Token {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := run.DecideLost(standing(t, run.Queued).run, run.Facts{}); err == nil {
+		t.Error("a lease is lost that nobody holds")
+	}
+}
+
 // TestLostPublisherWithAnUnresolvedEffect: the last redelivery lost while an
 // operation may have happened goes to a person and not to FAILED; so does a
 // failure that the worker reports.
