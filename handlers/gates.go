@@ -80,7 +80,15 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 		panel.Text, panel.AdoptURL = kept.Get("text"), kept.Get("adopt_url")
 	}
 	if r.Header.Get("HX-Request") != "" && r.Method == http.MethodPost {
-		return s.render(w, r, code, web.GatePanel(panel))
+		if outcome == nil || outcome.Kind != web.OutcomeStale {
+			return s.render(w, r, code, web.GatePanel(panel))
+		}
+		// A panel about the newest revision beside the content of an older one would invite a decision on what nobody
+		// read: all of the page moves on.
+		h := w.Header()
+		h.Set("HX-Retarget", "#main")
+		h.Set("HX-Reselect", "#main")
+		h.Set("HX-Reswap", "outerHTML")
 	}
 	data := web.GatePageData{Shell: s.shell(r), Panel: panel, Live: g.open(), History: decisionViews(g)}
 	if data.Evidence, err = s.evidenceView(r, g.run, g.standing); err != nil {
@@ -260,8 +268,8 @@ func refusal(f *fault.Error, v url.Values) *web.Outcome {
 	case f.Kind == fault.Invalid || f.Kind == fault.Malformed:
 		o.Kind = web.OutcomeInvalid
 	case f.Code == "stale_digest":
-		o.Kind, o.Title = web.OutcomeStale, "Nothing was approved: what you saw has changed."
-		o.Links = []web.Link{{Text: "Review the newest revision", Href: gate}}
+		o.Kind, o.Title = web.OutcomeStale, "Nothing was "+past(v.Get("verdict"))+": what you saw has changed."
+		o.Text = "This page shows the newest revision now. Read it before you decide."
 	case f.Kind == fault.Gone:
 		o.Kind = web.OutcomeGone
 	case f.Kind == fault.Forbidden:
@@ -273,6 +281,17 @@ func refusal(f *fault.Error, v url.Values) *web.Outcome {
 		o.Kind = web.OutcomeFailed
 	}
 	return o
+}
+
+// past says in words what a verdict would have done.
+func past(verdict string) string {
+	switch policy.GateVerdict(verdict) {
+	case policy.Reject:
+		return "rejected"
+	case policy.RequestChanges:
+		return "sent back"
+	}
+	return "approved"
 }
 
 // verdict reads the decision of a form.

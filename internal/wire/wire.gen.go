@@ -1159,7 +1159,7 @@ type DecisionAck struct {
 	// Message A sentence.
 	Message string `json:"message"`
 
-	// Outcome decided: it moved the run; recorded: others are still needed; extra: it was decided just before and yours is kept too.
+	// Outcome satisfied, changes_requested or rejected: it moved the run; recorded: others are still needed; blocked: a reject stands; extra: it was decided just before and yours is kept too; decided: the gate was opened again.
 	Outcome string `json:"outcome"`
 
 	// Replayed This is a stored answer.
