@@ -92,6 +92,9 @@ func translate(err error, what string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return notFound(what)
 	}
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == "22P05" || pe.Code == "22021") {
+		return fault.Wrap(fault.Invalid, err, "Nothing was changed: a text holds a character that cannot be stored (NUL, or broken UTF-8). Remove it and send the rest.").WithCode("bad_character")
+	}
 	name := constraint(err)
 	if sentence, ok := sentences()[name]; ok {
 		return fault.Wrap(sentence.kind, err, sentence.text).WithCode(name)
@@ -106,23 +109,37 @@ type ruleSentence struct {
 
 func sentences() map[string]ruleSentence {
 	return map[string]ruleSentence{
-		"runs_terminal_is_final":     {fault.Conflict, "Nothing was changed: the run has ended, and that is final."},
-		"runs_state_needs_event":     {fault.Conflict, "Nothing was changed: a run's state moves only by an event."},
-		"repositories_name_key":      {fault.Conflict, "The repository was not registered: one with this name exists already."},
-		"repositories_forge_fk":      {fault.Invalid, "The repository was not registered: there is no such forge."},
-		"repositories_name_check":    {fault.Invalid, "The repository was not registered: its name must have 1 to 200 characters."},
-		"forges_name_key":            {fault.Conflict, "The forge was not added: one with this name exists already."},
-		"policies_version_key":       {fault.Conflict, "The policy was not stored: this version exists already."},
-		"tasks_repository_fk":        {fault.Invalid, "The task was not stored: there is no such repository."},
-		"tasks_parent_fk":            {fault.Invalid, "The task was not stored: there is no such parent task."},
-		"tasks_title_check":          {fault.Invalid, "The task was not stored: its title must have 1 to 200 characters."},
-		"tasks_goal_check":           {fault.Invalid, "The task was not stored: its goal must have 1 to 50,000 characters."},
-		"providers_name_key":         {fault.Conflict, "The provider was not added: one with this name exists already."},
-		"log_chunks_size_check":      {fault.TooLarge, "The log was not stored: a chunk holds at most 64 KiB."},
-		"pull_requests_head_key":     {fault.Conflict, "No second pull request was made: one for this branch exists already."},
-		"worker_boots_max_check":     {fault.Invalid, "The worker was not registered: it must offer 1 to 1000 runs at once."},
-		"memberships_roles_check":    {fault.Invalid, "The roles were not stored: one of them does not exist."},
-		"artifacts_kind_check":       {fault.Invalid, "The artifact was not stored: its kind does not exist."},
-		"idempotency_keys_key_check": {fault.Invalid, "Nothing was changed: an Idempotency-Key has 1 to 200 characters."},
+		"runs_terminal_is_final":       {fault.Conflict, "Nothing was changed: the run has ended, and that is final."},
+		"runs_state_needs_event":       {fault.Conflict, "Nothing was changed: a run's state moves only by an event."},
+		"repositories_name_key":        {fault.Conflict, "The repository was not registered: one with this name exists already."},
+		"repositories_forge_fk":        {fault.Invalid, "The repository was not registered: there is no such forge."},
+		"repositories_name_check":      {fault.Invalid, "The repository was not registered: its name must have 1 to 200 characters."},
+		"forges_name_key":              {fault.Conflict, "The forge was not added: one with this name exists already."},
+		"policies_version_key":         {fault.Conflict, "The policy was not stored: this version exists already."},
+		"tasks_repository_fk":          {fault.Invalid, "The task was not stored: there is no such repository."},
+		"tasks_parent_fk":              {fault.Invalid, "The task was not stored: there is no such parent task."},
+		"tasks_title_check":            {fault.Invalid, "The task was not stored: its title must have 1 to 200 characters."},
+		"tasks_goal_check":             {fault.Invalid, "The task was not stored: its goal must have 1 to 50,000 characters."},
+		"providers_name_key":           {fault.Conflict, "The provider was not added: one with this name exists already."},
+		"log_chunks_size_check":        {fault.TooLarge, "The log was not stored: a chunk holds at most 64 KiB."},
+		"pull_requests_head_key":       {fault.Conflict, "No second pull request was made: one for this branch exists already."},
+		"worker_boots_max_check":       {fault.Invalid, "The worker was not registered: it must offer 1 to 1000 runs at once."},
+		"memberships_roles_check":      {fault.Invalid, "The roles were not stored: one of them does not exist."},
+		"artifacts_kind_check":         {fault.Invalid, "The artifact was not stored: its kind does not exist."},
+		"artifacts_size_check":         {fault.Invalid, "The artifact was not stored: its size cannot be negative."},
+		"tasks_mode_check":             {fault.Invalid, "The task was not stored: its completion mode does not exist."},
+		"tasks_risk_check":             {fault.Invalid, "The task was not stored: its risk class does not exist."},
+		"tasks_kind_check":             {fault.Invalid, "The task was not stored: its kind does not exist."},
+		"steps_state_check":            {fault.Invalid, "The steps were not stored: the state of one does not exist."},
+		"usages_source_check":          {fault.Invalid, "The usage was not stored: its source is reported, estimated or unknown."},
+		"usages_amounts_check":         {fault.Invalid, "The usage was not stored: an amount is negative, or larger than a million million."},
+		"operations_kind_check":        {fault.Invalid, "Nothing was recorded: there is no such kind of operation."},
+		"operations_outcome_check":     {fault.Invalid, "Nothing was recorded: an operation's outcome is succeeded, failed or ambiguous."},
+		"pull_requests_state_check":    {fault.Invalid, "Nothing was changed: a pull request has no such state."},
+		"worker_boots_isolation_check": {fault.Invalid, "The worker was not registered: its isolation does not exist."},
+		"forges_kind_check":            {fault.Invalid, "The forge was not added: there is no such kind of forge."},
+		"group_roles_role_check":       {fault.Invalid, "The roles were not stored: one of them does not exist."},
+		"decisions_channel_check":      {fault.Invalid, "Nothing was decided: a decision comes from a page or by the API."},
+		"idempotency_keys_key_check":   {fault.Invalid, "Nothing was changed: an Idempotency-Key has 1 to 200 characters."},
 	}
 }

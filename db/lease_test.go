@@ -52,7 +52,10 @@ func (w *world) everyWrite(t *testing.T, l *drive.Lease) {
 			_, err := w.Store.Append(t.Context(), h, db.Batch{Sequence: 99, Chunks: []db.Chunk{{Stream: "stdout", Data: []byte("late")}}})
 			return err
 		},
-		"usage":    func() error { _, err := w.Store.Append(t.Context(), h, db.Batch{Sequence: 99, Used: &db.Used{ToolCalls: 1}}); return err },
+		"usage": func() error {
+			_, err := w.Store.Append(t.Context(), h, db.Batch{Sequence: 99, Used: &db.Used{ToolCalls: 1}})
+			return err
+		},
 		"intend":   func() error { _, err := w.Store.Intend(t.Context(), h, "push_branch", "p", nil); return err },
 		"dispatch": func() error { _, err := w.Store.Dispatch(t.Context(), h, "p"); return err },
 		"pull": func() error {

@@ -112,7 +112,6 @@ CREATE TABLE runs (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX runs_tenant_created_idx ON runs (tenant_id, created_at DESC, id DESC);
 CREATE INDEX runs_task_idx ON runs (task_id);
-CREATE INDEX runs_finished_idx ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
 -- +goose StatementBegin
 CREATE FUNCTION runs_guard() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -11,7 +11,7 @@ CREATE TABLE artifacts (
                'judge_report', 'context', 'repository_map', 'log', 'agent_session', 'attempt_failure', 'evidence')),
     name       text NOT NULL,
     sha256     text NOT NULL,
-    size       bigint NOT NULL,
+    size       bigint NOT NULL CONSTRAINT artifacts_size_check CHECK (size >= 0),
     blob_key   text NOT NULL,
     lease_id   uuid,
     late       boolean NOT NULL DEFAULT false,
@@ -88,6 +88,7 @@ CREATE TABLE steps (
     started_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     finished_at timestamptz,
     seq         bigint GENERATED ALWAYS AS IDENTITY,
+    CONSTRAINT steps_tenant_id_key UNIQUE (tenant_id, id),
     CONSTRAINT steps_lease_call_key UNIQUE (lease_id, call_id),
     CONSTRAINT steps_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id)
 );
@@ -125,6 +126,8 @@ CREATE TABLE usages (
     provider_calls   bigint NOT NULL DEFAULT 0,
     cost_micros      bigint NOT NULL DEFAULT 0,
     at               timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT usages_amounts_check CHECK (least(input_tokens, output_tokens, tool_calls, agent_iterations, tool_ms, sandbox_ms, provider_calls, cost_micros) >= 0
+               AND greatest(input_tokens, output_tokens, tool_calls, agent_iterations, tool_ms, sandbox_ms, provider_calls, cost_micros) <= 1000000000000),
     CONSTRAINT usages_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id)
 );
 CREATE INDEX usages_run_idx ON usages (run_id);

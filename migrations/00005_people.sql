@@ -95,6 +95,7 @@ CREATE TABLE operations (
     intended_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     dispatched_at timestamptz,
     observed_at   timestamptz,
+    CONSTRAINT operations_tenant_id_key UNIQUE (tenant_id, id),
     CONSTRAINT operations_identity_key UNIQUE (tenant_id, run_id, identity),
     CONSTRAINT operations_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id)
 );
@@ -135,6 +136,7 @@ CREATE TABLE attestations (
     statement  text NOT NULL DEFAULT '',
     expires_at timestamptz NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT attestations_tenant_id_key UNIQUE (tenant_id, id),
     CONSTRAINT attestations_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id)
 );
 CREATE UNIQUE INDEX attestations_one_idx ON attestations (run_id) WHERE state = 'requested';
@@ -196,17 +198,18 @@ CREATE TABLE audit_log (
     object_id   text NOT NULL,
     result      text NOT NULL,
     reason      text NOT NULL DEFAULT '',
-    detail      jsonb NOT NULL DEFAULT '{}'
+    detail      jsonb NOT NULL DEFAULT '{}',
+    CONSTRAINT audit_log_tenant_id_key UNIQUE (tenant_id, id)
 );
-CREATE INDEX audit_log_tenant_idx ON audit_log (tenant_id, id);
 
 CREATE TABLE audit_chain (
     tenant_id uuid NOT NULL CONSTRAINT audit_chain_tenant_fk REFERENCES tenants (id),
     seq       bigint NOT NULL,
-    audit_id  bigint NOT NULL CONSTRAINT audit_chain_audit_fk REFERENCES audit_log (id),
+    audit_id  bigint NOT NULL,
     prev      bytea NOT NULL,
     hash      bytea NOT NULL,
     CONSTRAINT audit_chain_pk PRIMARY KEY (tenant_id, seq),
+    CONSTRAINT audit_chain_audit_fk FOREIGN KEY (tenant_id, audit_id) REFERENCES audit_log (tenant_id, id),
     CONSTRAINT audit_chain_audit_key UNIQUE (audit_id)
 );
 

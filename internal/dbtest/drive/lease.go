@@ -33,14 +33,14 @@ func (w *World) Claim(ctx context.Context, by Worker, phases ...run.Phase) (*Lea
 	return &Lease{Claimed: got[0], Worker: by, w: w}, nil
 }
 
-// ClaimRun claims that run's item: all others are held back meanwhile, as if other claimers were at them.
+// ClaimRun claims that run's item: the tenant's others are held back meanwhile, as if other claimers were at them.
 func (w *World) ClaimRun(ctx context.Context, by Worker, ref db.Ref) (*Lease, error) {
 	tx, err := w.Owner.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if _, err := tx.Exec(ctx, `SELECT FROM run_queue WHERE run_id <> $1 FOR UPDATE`, ref.Run); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT FROM run_queue WHERE tenant_id = $1 AND run_id <> $2 FOR UPDATE`, ref.Tenant, ref.Run); err != nil {
 		return nil, err
 	}
 	l, err := w.Claim(ctx, by)

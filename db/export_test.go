@@ -1,0 +1,14 @@
+package db
+
+import (
+	"signalbox/internal/fault"
+)
+
+// Sentences are the constraints that have a sentence for people, with its kind and text.
+func Sentences() map[string]fault.Error {
+	out := map[string]fault.Error{}
+	for name, s := range sentences() {
+		out[name] = fault.Error{Kind: s.kind, Sentence: s.text}
+	}
+	return out
+}
