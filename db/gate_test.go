@@ -140,7 +140,7 @@ func TestWhoMayNotDecide(t *testing.T) {
 		change func(*db.Verdict)
 		begins string
 	}{
-		"requester": {own.Ref, both, nil, "Nothing was approved: you had a part in this change"},
+		"requester": {own.Ref, both, nil, "Nothing was approved: you asked for this change"},
 		"viewer":    {at.Ref, viewer, nil, "Nothing was decided: this gate asks for the role approver"},
 		"admin":     {at.Ref, w.Admin, nil, "Nothing was decided: this gate asks for the role approver"},
 		"token":     {at.Ref, w.Approvers[0], func(v *db.Verdict) { v.By.Live = false }, "Nothing was decided: only a person with a live login"},

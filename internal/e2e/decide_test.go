@@ -59,7 +59,7 @@ func TestBrowserStaleAndForbidden(t *testing.T) {
 	gate := r.AwaitGate(run)
 
 	// The requester sees no button, and why, although she holds the role (A8); so does somebody without the role (A11).
-	for subject, why := range map[string]string{"ruth": "you cannot approve", "adam": "asks for the role approver, which you do not hold"} {
+	for subject, why := range map[string]string{"ruth": "you asked for this change, so another person must approve it", "adam": "asks for the role approver, which you do not hold"} {
 		b := newTab(r, t, subject)
 		b.signIn(subject)
 		b.open("/gates/" + gate)
@@ -97,6 +97,12 @@ func TestBrowserStaleAndForbidden(t *testing.T) {
 		b.until("the approval is refused", `/Nothing was approved/.test(document.querySelector("#gate-panel").innerText)`)
 		if got := eval[string](b, `(document.querySelector("#f-text") || document.querySelector("#f-kept")).value`); got != typed {
 			t.Errorf("%s: the text is now %q", b.name, got)
+		}
+		if got := eval[string](b, `document.querySelector("#gate-panel input[name=revision]").value`); got != "2" {
+			t.Errorf("%s: the form is about revision %s", b.name, got)
+		}
+		if n := eval[int](b, `document.querySelectorAll("main").length + document.querySelectorAll("#gate-notice").length`); n != 2 || b.text("#gate-notice") != "" {
+			t.Errorf("%s: the page did not move on as a whole: %s", b.name, b.text("#gate-notice"))
 		}
 	}
 	ana.shot("gate-stale")

@@ -74,7 +74,9 @@ func MayDecide(r Rules, f Facts, by Actor, verdict GateVerdict) (bool, string) {
 	switch {
 	case g.Expired:
 		return false, "Nothing was approved: this gate has expired. Ask again first, then approve the new revision."
-	case by.User == f.Requester || has(g.Contributors, by.User):
+	case by.User == f.Requester:
+		return false, "Nothing was approved: you asked for this change, so another person must approve it."
+	case has(g.Contributors, by.User):
 		return false, "Nothing was approved: you had a part in this change, and another person must approve it."
 	case by.User == g.LastInstructor && r.Gates.lastInstructorBarred(g.Kind):
 		return false, "Nothing was approved: you wrote the last change request, and policy asks that another person approves the result."

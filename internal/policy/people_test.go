@@ -27,10 +27,10 @@ func TestMayDecide(t *testing.T) {
 		words  string
 	}{
 		{"approver", func(*in) {}, true, ""},
-		{"requester", func(i *in) { i.a.User = "user_req" }, false, "had a part"},
+		{"requester", func(i *in) { i.a.User = "user_req" }, false, "asked for this change"},
 		{"requester who is admin and approver", func(i *in) {
 			i.a.User, i.a.Roles = "user_req", policy.Roles()
-		}, false, "had a part"},
+		}, false, "asked for this change"},
 		{"contributor", func(i *in) { i.f.Gate.Contributors = []string{"user_x", "user_ana"} }, false, "had a part"},
 		{"admin alone", func(i *in) { i.a.Roles = []policy.Role{policy.RoleAdmin, policy.RoleRequester} }, false, "role approver"},
 		{"token", func(i *in) { i.a.LivePerson = false }, false, "live login"},
