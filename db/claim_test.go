@@ -323,7 +323,7 @@ func TestPolicyAtTheClaim(t *testing.T) {
 	w.replays(t)
 }
 
-// R-VER-3: where policy asks for another worker to verify, the patch's maker is passed over, however many such items
+// R-ATT-1: where policy asks for another worker to verify, the patch's maker is passed over, however many such items
 // stand in front of what it may take.
 func TestSameWorkerIsPassedOver(t *testing.T) {
 	t.Parallel()

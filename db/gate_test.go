@@ -17,7 +17,7 @@ import (
 	"signalbox/internal/run"
 )
 
-// R-APP-3, A3, A5: twenty people approve one gate at once: one `approved` event, one queue row, nineteen answered and
+// R-TRN-7, R-UI-2, A3, A5: twenty people approve one gate at once: one `approved` event, one queue row, nineteen answered and
 // stored as extra.
 func TestTwentyApproveAtOnce(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestQuorumOfTwo(t *testing.T) {
 	w.replays(t)
 }
 
-// R-APP-7, A8, A10, A11: who may not decide is refused, whoever asks in whatever way, and nothing is stored.
+// R-UI-2, A8, A10, A11: who may not decide is refused, whoever asks in whatever way, and nothing is stored.
 func TestWhoMayNotDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{})
@@ -174,7 +174,7 @@ func (w *world) undecided(t testing.TB, ref db.Ref, v db.Verdict, kind fault.Kin
 	}
 }
 
-// R-APP-4, A4: a decision about anything but exactly what is open is refused with "Nothing was …", and nothing is kept.
+// R-UI-2, A4: a decision about anything but exactly what is open is refused with "Nothing was …", and nothing is kept.
 func TestStaleDigest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{})
@@ -465,7 +465,7 @@ func TestHardGuardsCannotBeApproved(t *testing.T) {
 }
 
 // A plan gate: approving it lets the agent go on, asking for changes brings it back to planning, and the same plan is
-// not asked about twice (R-PLAN-2).
+// not asked about twice (R-PLAN-1).
 func TestPlanGate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{})
@@ -497,7 +497,7 @@ func TestPlanGate(t *testing.T) {
 	w.replays(t)
 }
 
-// R-APP-3: approval, rejection and cancel meet at one gate: exactly one of them decides, and nothing is left half done.
+// R-TRN-7: approval, rejection and cancel meet at one gate: exactly one of them decides, and nothing is left half done.
 func TestVerdictsRace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{MaxConns: 16})

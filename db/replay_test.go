@@ -79,7 +79,7 @@ func (w *world) superuser(t testing.TB) *pgx.Conn {
 	return conn
 }
 
-// R-TRN-3, R-AUD-3: whatever is altered in the recorded past, replay names the run and, where one event is at fault,
+// R-TRN-3, R-ATT-4: whatever is altered in the recorded past, replay names the run and, where one event is at fault,
 // that event.
 func TestReplayNamesWhatWasAltered(t *testing.T) {
 	t.Parallel()
