@@ -326,12 +326,25 @@ type Effect struct {
 	Tries   int
 }
 
-// Relay delivers up to limit effects, oldest first. Each is locked while deliver
-// runs and gone when deliver succeeded; a failure is tried again later, and after
-// maxTries it stays as a dead letter that people can see. At least once: deliver
-// must bear a repeat. Delivery into the product's own notices is part of the
-// transaction and exact.
+// Relay delivers up to limit effects, oldest first, those of one run in the
+// order of their events. Each is locked while deliver runs and gone when deliver
+// succeeded; a failure is tried again later and holds back what follows in its
+// run; after maxTries it stays as a dead letter that people can see. At least
+// once: deliver must bear a repeat. Delivery into the product's own notices is
+// part of the transaction and exact.
 func (s *Store) Relay(ctx context.Context, limit, maxTries int, deliver func(context.Context, Effect) error) (int, error) {
+	done := 0
+	for done < limit {
+		n, err := s.relayHeads(ctx, limit-done, maxTries, deliver)
+		if done += n; err != nil || n == 0 {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// relayHeads delivers the first waiting effect of each run.
+func (s *Store) relayHeads(ctx context.Context, limit, maxTries int, deliver func(context.Context, Effect) error) (int, error) {
 	n := 0
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		n = 0

@@ -160,7 +160,7 @@ CREATE TABLE run_events (
     CONSTRAINT run_events_run_event_id_key UNIQUE (run_id, event_id),
     CONSTRAINT run_events_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id)
 );
-CREATE INDEX run_events_xid_idx ON run_events (xid);
+CREATE INDEX run_events_feed_idx ON run_events (xid, id);
 
 CREATE TABLE idempotency_keys (
     tenant_id    uuid NOT NULL CONSTRAINT idempotency_keys_tenant_fk REFERENCES tenants (id),

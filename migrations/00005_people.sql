@@ -156,6 +156,7 @@ CREATE TABLE outbox (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT outbox_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id)
 );
+CREATE INDEX outbox_run_idx ON outbox (run_id, id) WHERE NOT dead;
 
 -- In-app messages that the relay delivers.
 CREATE TABLE notices (

@@ -60,8 +60,11 @@ UPDATE runs SET stop_signal = @signal, stop_signal_at = clock_timestamp(), updat
 WHERE tenant_id = @tenant_id AND id = @id AND stop_signal = '' AND lease_id IS NOT NULL;
 
 -- name: TakeOutbox :many
--- Effects that are due. The row is locked while it is delivered and deleted by delivery.
-SELECT * FROM outbox WHERE NOT dead AND next_at <= clock_timestamp() ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED;
+-- Effects that are due, of each run only the first: what follows waits until that one is delivered or given up, so that
+-- a run's effects keep their order whoever delivers them. The row is locked while it is delivered and deleted by delivery.
+SELECT * FROM outbox o WHERE NOT o.dead AND o.next_at <= clock_timestamp()
+    AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.run_id = o.run_id AND e.id < o.id AND NOT e.dead)
+ORDER BY o.id LIMIT $1 FOR UPDATE SKIP LOCKED;
 
 -- name: DeleteOutbox :exec
 DELETE FROM outbox WHERE id = $1;

@@ -506,10 +506,13 @@ func (q *Queries) SignalRun(ctx context.Context, db DBTX, signal string, tenantI
 }
 
 const takeOutbox = `-- name: TakeOutbox :many
-SELECT id, tenant_id, run_id, seq, topic, payload, attempts, next_at, dead, last_error, created_at FROM outbox WHERE NOT dead AND next_at <= clock_timestamp() ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED
+SELECT id, tenant_id, run_id, seq, topic, payload, attempts, next_at, dead, last_error, created_at FROM outbox o WHERE NOT o.dead AND o.next_at <= clock_timestamp()
+    AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.run_id = o.run_id AND e.id < o.id AND NOT e.dead)
+ORDER BY o.id LIMIT $1 FOR UPDATE SKIP LOCKED
 `
 
-// Effects that are due. The row is locked while it is delivered and deleted by delivery.
+// Effects that are due, of each run only the first: what follows waits until that one is delivered or given up, so that
+// a run's effects keep their order whoever delivers them. The row is locked while it is delivered and deleted by delivery.
 func (q *Queries) TakeOutbox(ctx context.Context, db DBTX, limit int32) ([]Outbox, error) {
 	rows, err := db.Query(ctx, takeOutbox, limit)
 	if err != nil {
