@@ -68,11 +68,6 @@ func (p *principal) actor() run.Actor {
 	return run.Actor{Kind: run.Human, ID: p.actorID(), Name: p.name}
 }
 
-// decider is the person as policy sees one who wants to decide.
-func (p *principal) decider() policy.Actor {
-	return policy.Actor{User: p.actorID(), Roles: p.roles, LivePerson: p.kind == person}
-}
-
 // who returns the request's principal; a nobody where the route lets anyone in.
 func who(r *http.Request) *principal {
 	if p, ok := r.Context().Value(keyPrincipal).(*principal); ok {

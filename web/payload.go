@@ -68,14 +68,6 @@ func (p payload) flag(path string) bool { b, ok := p.at(path).(bool); return ok 
 // span reads a length of time, which Go writes as nanoseconds.
 func (p payload) span(path string) time.Duration { return time.Duration(p.num(path)) }
 
-func (p payload) instant(path string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, p.str(path))
-	if err != nil {
-		return time.Time{}
-	}
-	return t
-}
-
 func (p payload) list(path string) []string {
 	var out []string
 	switch v := p.at(path).(type) {

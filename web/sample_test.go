@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -258,6 +257,3 @@ func sampleTask() web.TaskPageData {
 		Runs: sampleRows()[:1], MayCancel: true, IdempotencyKey: "K1", WhyNoRun: "A run is active, so another cannot be started.",
 	}
 }
-
-// long is a word without a place to break, for layouts.
-func long() string { return strings.Repeat("averylongword", 20) }

@@ -135,7 +135,6 @@ type flow struct {
 	// rules and facts are what the server knows when a command arrives.
 	rules policy.Rules
 	facts run.Facts
-	code  int
 }
 
 func newFlow(t testing.TB, mode run.Mode, risk policy.Risk) *flow {
