@@ -427,6 +427,44 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// R-FAIL-8: policy is asked once more before an effect goes out, as it is then: a run that it denies ends, and nothing
+// goes out. An observation is taken from the lease that dispatched it and from no other worker.
+func TestPolicyBeforeAnEffect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.PRCreating)
+	h := at.Lease.Holder()
+	must(t, at.Lease.Effect(t.Context(), "push_branch", "push", ""))
+	thief := h
+	thief.Worker = w.Workers[1].ID
+	_, err := w.Store.Observe(t.Context(), thief, "push", "failed", nil)
+	refusal(t, err, fault.Conflict, "Nothing was changed")
+	guess := h
+	guess.Lease.ID = uuid.New()
+	_, err = w.Store.Observe(t.Context(), guess, "push", "failed", nil)
+	refusal(t, err, fault.Conflict, "Nothing was changed")
+	got(w.Store.Intend(t.Context(), h, "open_pull_request", "pr", nil))(t)
+	must(t, w.SetPolicy(t.Context(), "schema: 1\nversion: nothing\nadmission: {repositories: ['other/**']}\n"))
+	_, err = w.Store.Dispatch(t.Context(), h, "pr")
+	if f := refusal(t, err, fault.Conflict, "Nothing went out: policy does not allow"); !f.Stop {
+		t.Error("the answer does not say stop")
+	}
+	w.ended(t, at, run.Failed)
+	for _, o := range got(w.Store.Operations(t.Context(), at.Ref))(t) {
+		if o.Identity == "pr" && o.State != "intended" {
+			t.Errorf("the effect is %s", o.State)
+		}
+	}
+	// The push that was under way is named for looking up, and may still be seen.
+	if n := w.count(t, `SELECT count(*) FROM outbox WHERE run_id = $1 AND topic = 'reconcile_effects'`, at.Ref.Run); n != 1 {
+		t.Errorf("%d follow-ups, want 1", n)
+	}
+	if o := got(w.Store.Observe(t.Context(), h, "push", "succeeded", nil))(t); o.State != "observed" {
+		t.Errorf("the push is %s", o.State)
+	}
+	w.replays(t)
+}
+
 // R-RCV-5: a publisher that is lost between its effects is followed by one that finds branch and pull request as they
 // are: one pull request in the end.
 func TestLostPublisherLeavesOnePullRequest(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
+	"signalbox/internal/policy"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 )
@@ -56,9 +57,13 @@ func (s *Store) Intend(ctx context.Context, h Holder, kind, identity string, par
 }
 
 // Dispatch marks an effect as about to go out. It is refused where the run is
-// being cancelled: nothing goes out after that.
+// being cancelled: nothing goes out after that. Policy is asked once more, as it
+// is now; a run that it denies ends here.
 func (s *Store) Dispatch(ctx context.Context, h Holder, identity string) (Operation, error) {
 	if err := s.Publishable(ctx, h); err != nil {
+		return Operation{}, err
+	}
+	if err := s.allowedStill(ctx, h); err != nil {
 		return Operation{}, err
 	}
 	o, err := s.q.DispatchOperation(ctx, s.pool, sqlc.DispatchOperationParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker,
@@ -70,6 +75,35 @@ func (s *Store) Dispatch(ctx context.Context, h Holder, identity string) (Operat
 		return Operation{}, fmt.Errorf("record dispatch: %w", err)
 	}
 	return operation(o)
+}
+
+// allowedStill ends a run that policy does not allow any more.
+func (s *Store) allowedStill(ctx context.Context, h Holder) error {
+	row, err := s.q.LoadRun(ctx, s.pool, h.Ref.Tenant, h.Ref.Run)
+	if err != nil {
+		return translate(err, "run")
+	}
+	r, err := toRun(row.Run)
+	if err != nil {
+		return err
+	}
+	f := run.Facts{}
+	if f.Rules, err = s.Rules(ctx, h.Ref.Tenant); err != nil {
+		return err
+	}
+	if _, err := s.contractFacts(ctx, s.pool, r, &f); err != nil {
+		return err
+	}
+	d := policy.Admission(f.Rules, f.Policy)
+	if d.Verdict != policy.Deny {
+		return nil
+	}
+	_, err = s.Apply(ctx, h.Ref, Intent{Key: fmt.Sprintf("denied-effect-%d", h.Lease.Token), By: run.Actor{Kind: run.Policy, ID: d.PolicyVersion},
+		Payload: run.PolicyDeniedEvent{PolicyVersion: d.PolicyVersion, Code: run.CodePolicyDenied, Reasons: d.Reasons}})
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Conflict, "Nothing went out: policy does not allow this run any more, and it has ended. Stop working on it.").WithCode("policy_denied").WithStop()
 }
 
 // Publishable holds that the run is PR_CREATING under this lease.
@@ -92,14 +126,14 @@ func (s *Store) Publishable(ctx context.Context, h Holder) error {
 }
 
 // Observe records what the target says happened. It needs no live lease, since
-// what happened outside is true whoever saw it, but the token that dispatched it.
+// what happened outside is true even afterwards, but the lease that dispatched it.
 func (s *Store) Observe(ctx context.Context, h Holder, identity, outcome string, result map[string]string) (Operation, error) {
 	raw, err := jsonMap(result)
 	if err != nil {
 		return Operation{}, err
 	}
 	o, err := s.q.ObserveOperation(ctx, s.pool, sqlc.ObserveOperationParams{Outcome: outcome, Result: raw, TenantID: h.Ref.Tenant,
-		RunID: h.Ref.Run, Identity: identity, Token: h.Lease.Token})
+		RunID: h.Ref.Run, Identity: identity, Token: h.Lease.Token, LeaseID: h.Lease.ID, WorkerID: h.Worker})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Operation{}, s.staleHolder(ctx, h)
 	}

@@ -110,7 +110,7 @@ FROM l WHERE operations.tenant_id = l.tenant_id AND operations.run_id = l.run_id
 RETURNING operations.*;
 
 -- name: ObserveOperation :one
--- An observation needs no live lease: what happened outside is true whoever saw it. It needs the token that dispatched it.
+-- An observation needs no live lease: what happened outside is true even when the lease is over. It needs the lease that dispatched it.
 -- What was seen for certain stays; a repeat changes nothing.
 UPDATE operations SET
     state = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.state WHEN @outcome::text = 'ambiguous' THEN 'ambiguous'
@@ -118,7 +118,10 @@ UPDATE operations SET
     outcome = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.outcome ELSE @outcome::text END,
     result = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.result ELSE @result END,
     observed_at = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.observed_at ELSE clock_timestamp() END
-WHERE operations.tenant_id = @tenant_id AND operations.run_id = @run_id AND operations.identity = @identity AND operations.fencing_token = @token
+WHERE operations.tenant_id = @tenant_id AND operations.run_id = @run_id AND operations.identity = @identity
+  AND operations.fencing_token = @token AND operations.lease_id = @lease_id
+  AND (EXISTS (SELECT 1 FROM run_leases l WHERE l.lease_id = operations.lease_id AND l.worker_id = @worker_id)
+    OR EXISTS (SELECT 1 FROM ended_leases e WHERE e.lease_id = operations.lease_id AND e.worker_id = @worker_id))
 RETURNING *;
 
 -- name: RunOperations :many

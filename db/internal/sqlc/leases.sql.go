@@ -402,7 +402,10 @@ UPDATE operations SET
     outcome = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.outcome ELSE $1::text END,
     result = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.result ELSE $2 END,
     observed_at = CASE WHEN operations.state IN ('observed', 'reconciled') THEN operations.observed_at ELSE clock_timestamp() END
-WHERE operations.tenant_id = $3 AND operations.run_id = $4 AND operations.identity = $5 AND operations.fencing_token = $6
+WHERE operations.tenant_id = $3 AND operations.run_id = $4 AND operations.identity = $5
+  AND operations.fencing_token = $6 AND operations.lease_id = $7
+  AND (EXISTS (SELECT 1 FROM run_leases l WHERE l.lease_id = operations.lease_id AND l.worker_id = $8)
+    OR EXISTS (SELECT 1 FROM ended_leases e WHERE e.lease_id = operations.lease_id AND e.worker_id = $8))
 RETURNING id, tenant_id, run_id, kind, identity, state, outcome, parameters, result, lease_id, fencing_token, intended_at, dispatched_at, observed_at
 `
 
@@ -413,9 +416,11 @@ type ObserveOperationParams struct {
 	RunID    uuid.UUID       `json:"run_id"`
 	Identity string          `json:"identity"`
 	Token    int64           `json:"token"`
+	LeaseID  uuid.UUID       `json:"lease_id"`
+	WorkerID uuid.UUID       `json:"worker_id"`
 }
 
-// An observation needs no live lease: what happened outside is true whoever saw it. It needs the token that dispatched it.
+// An observation needs no live lease: what happened outside is true even when the lease is over. It needs the lease that dispatched it.
 // What was seen for certain stays; a repeat changes nothing.
 func (q *Queries) ObserveOperation(ctx context.Context, db DBTX, arg ObserveOperationParams) (Operation, error) {
 	row := db.QueryRow(ctx, observeOperation,
@@ -425,6 +430,8 @@ func (q *Queries) ObserveOperation(ctx context.Context, db DBTX, arg ObserveOper
 		arg.RunID,
 		arg.Identity,
 		arg.Token,
+		arg.LeaseID,
+		arg.WorkerID,
 	)
 	var i Operation
 	err := row.Scan(
