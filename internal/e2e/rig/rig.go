@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -45,6 +46,12 @@ type Options struct {
 	Failures bool
 	// Timing overrides the times below where its fields are set.
 	Timing db.Timing
+	// Patience is how long a step of a run may take; 0 is the constant of that name.
+	Patience time.Duration
+	// Caches, Env and Mounts go into worker.yaml as they are.
+	Caches []Cache
+	Env    map[string]string
+	Mounts []Mount
 }
 
 // Times of every rig (D-14).
@@ -81,6 +88,7 @@ type Rig struct {
 // New starts a product for t and stops it when t ends, after every run was replayed.
 func New(t testing.TB, o Options) *Rig {
 	t.Helper()
+	o.Patience = cmp.Or(o.Patience, Patience)
 	r := &Rig{T: t, options: o, people: map[string]*Person{}}
 	r.folder()
 	r.database()

@@ -77,7 +77,7 @@ func (r *Rig) Run(id string) *wire.Run {
 func (r *Rig) Await(id string, states ...wire.RunState) *wire.Run {
 	r.T.Helper()
 	var got *wire.Run
-	r.Eventually(fmt.Sprintf("%s is %v", id, states), Patience, func() (bool, string) {
+	r.Eventually(fmt.Sprintf("%s is %v", id, states), r.options.Patience, func() (bool, string) {
 		got = r.Run(id)
 		if slices.Contains(states, got.State) {
 			return true, ""
@@ -94,7 +94,7 @@ func (r *Rig) Await(id string, states ...wire.RunState) *wire.Run {
 func (r *Rig) AwaitGate(id string, not ...string) string {
 	r.T.Helper()
 	var gate string
-	r.Eventually(id+" stands at a gate", Patience, func() (bool, string) {
+	r.Eventually(id+" stands at a gate", r.options.Patience, func() (bool, string) {
 		got := r.Run(id)
 		if got.Terminal {
 			r.T.Fatalf("%s ended as %s and not at a gate\n%s", id, got.State, r.History(id))

@@ -40,6 +40,14 @@ type Mount struct {
 	Inside string `yaml:"inside"`
 }
 
+// Cache is a folder of dependencies: shared and read-only, or with Copy one writable copy for each run.
+type Cache struct {
+	Name string            `yaml:"name"`
+	Host string            `yaml:"host"`
+	Copy bool              `yaml:"copy,omitempty"`
+	Env  map[string]string `yaml:"env,omitempty"`
+}
+
 // WorkerOptions of one worker process.
 type WorkerOptions struct {
 	// Name is the label; "" counts.
@@ -178,7 +186,7 @@ func (r *Rig) workerFile() []byte {
 		}
 		agents[name] = a
 	}
-	text, err := yaml.Marshal(map[string]any{"local_forge": r.path("forge"), "agents": agents})
+	text, err := yaml.Marshal(map[string]any{"local_forge": r.path("forge"), "agents": agents, "caches": r.options.Caches, "env": r.options.Env, "mounts": r.options.Mounts})
 	r.must(err, "write worker.yaml")
 	return text
 }

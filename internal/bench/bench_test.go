@@ -1,0 +1,70 @@
+// Package bench_test owns `make bench`: what the product carries, beside what its own SQL carries bare on the same
+// cluster in the same minutes. It refuses numbers without a peer: on a machine with neighbours only ratios of
+// interleaved rounds mean anything.
+package bench_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"signalbox/db"
+	"signalbox/internal/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+const (
+	rounds  = 7
+	samples = 300
+)
+
+// levels are the numbers of clients, each with the number of transitions of a round.
+var levels = []struct{ clients, transitions int }{{1, 300}, {8, 1600}, {64, 1920}}
+
+// BenchmarkProduct prints a report of its own; b.N means nothing to it.
+func BenchmarkProduct(b *testing.B) {
+	r := report{load: load()}
+	p := start(b)
+	p.must(p.root.QueryRow(b.Context(), `SHOW server_version`).Scan(&r.postgres), "ask for the version")
+	var clients []int
+	for _, l := range levels {
+		clients = append(clients, l.clients)
+	}
+	x := p.bare(clients)
+	var leases []db.Claimed
+	bare := 0
+	for _, l := range levels {
+		m := measured{clients: l.clients}
+		for round := range rounds {
+			leases = p.leased(l.transitions, leases)
+			kinds := []func(){
+				func() {
+					before := p.counters()
+					m.http = append(m.http, p.rate(l.clients, leases))
+					r.product = r.product.plus(p.counters(), before)
+					r.did += len(leases)
+				},
+				func() { m.write = append(m.write, x.rate(x.write, l.clients, l.transitions/l.clients)) },
+				func() { m.whole = append(m.whole, x.rate(x.whole, l.clients, l.transitions/l.clients)) },
+			}
+			rand.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+			for _, k := range kinds {
+				k()
+			}
+			bare += 2 * (l.transitions / l.clients) * l.clients
+			fmt.Fprintf(os.Stderr, "%d clients, round %d of %d: HTTP %.0f/s, pgbench %.0f/s and %.0f/s\n", l.clients, round+1, rounds, m.http[round], m.write[round], m.whole[round])
+		}
+		r.rounds = append(r.rounds, m)
+	}
+	if n := x.written(b.Context()); n != bare {
+		b.Fatalf("bench: pgbench says it made %d transitions, and there are %d", bare, n)
+	}
+	for range samples {
+		r.waits = append(r.waits, p.submitToLease())
+	}
+	fmt.Println()
+	r.print(os.Stdout)
+	fmt.Println()
+}

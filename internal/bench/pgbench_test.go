@@ -1,0 +1,208 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"signalbox/db"
+)
+
+// rowsOfClient is how many rows each client of pgbench goes round, so that no two clients wait for each other's rows.
+const rowsOfClient = 16
+
+// bare runs the product's own statements by pgbench, on rows that a real transition left as templates.
+type bare struct {
+	p *product
+	// write is the one statement of a transition; whole puts before it what the server reads for the request.
+	write, whole string
+	variables    []string
+	first        int64       // version of the rows before the first round
+	done         map[int]int // clients → transactions of each client so far
+	base         map[int]int // clients → number of the first row
+}
+
+// queryText is a query of the queries folder by its name, without its comment lines.
+func queryText(name string) (string, error) {
+	files, err := filepath.Glob("../../queries/*.sql")
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			return "", err
+		}
+		_, rest, found := strings.Cut(string(raw), "-- name: "+name+" ")
+		if !found {
+			continue
+		}
+		_, rest, _ = strings.Cut(rest, "\n")
+		rest, _, _ = strings.Cut(rest, "-- name: ")
+		lines := slices.DeleteFunc(strings.Split(rest, "\n"), func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "--") })
+		text, _, _ := strings.Cut(strings.Join(lines, "\n"), ";")
+		return strings.TrimSpace(text), nil
+	}
+	return "", fmt.Errorf("there is no query %s", name)
+}
+
+// Marks in a template, each of which becomes an expression of the script.
+const (
+	markRun     = "11111111-2222-4333-8444-555555555555"
+	markVersion = "987654321098"
+)
+
+func (p *product) bare(levels []int) *bare {
+	p.b.Helper()
+	ctx := p.b.Context()
+	x := &bare{p: p, done: map[int]int{}, base: map[int]int{}}
+	l := p.leased(1, nil)[0]
+	before, err := p.world.Store.RunInfo(ctx, l.Ref.Tenant, l.Ref.Run)
+	p.must(err, "read the run")
+	x.first = before.Version
+	x.rows(ctx, l, levels)
+	c, err := p.dial()
+	p.must(err, "connect")
+	defer c.conn.Close()
+	_, err = c.do(p.command(l), 200)
+	p.must(err, "post a command")
+	x.scripts(ctx, l)
+	return x
+}
+
+// rows copies the leased run, so that each client has rows of its own.
+func (x *bare) rows(ctx context.Context, l db.Claimed, levels []int) {
+	n := 0
+	for _, clients := range levels {
+		x.base[clients] = n
+		n += clients * rowsOfClient
+	}
+	x.p.exec(`INSERT INTO runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', md5('run' || n)::uuid))).* FROM runs r, generate_series(0, $2 - 1) n WHERE r.id = $1`, l.Ref.Run, n)
+}
+
+// scripts makes the two scripts from the query files and from what the real transition wrote.
+func (x *bare) scripts(ctx context.Context, l db.Claimed) {
+	p := x.p
+	id := l.Ref.Run.String()
+	template := func(query string) string {
+		var text string
+		p.must(p.root.QueryRow(ctx, query, l.Ref.Run).Scan(&text), "read what was written")
+		return strings.ReplaceAll("["+text+"]", id, markRun)
+	}
+	number := func(column string) string { return `'` + column + `', ` + markVersion }
+	runs := template(`SELECT (to_jsonb(r) || jsonb_build_object(` + number("version") + `))::text FROM runs r WHERE id = $1`)
+	events := template(`SELECT (to_jsonb(e) - 'id' - 'xid' || jsonb_build_object(` + number("seq") + `, 'event_id', 'bench/` + markVersion + `'))::text FROM run_events e WHERE run_id = $1 ORDER BY seq DESC LIMIT 1`)
+	keys := template(`SELECT (to_jsonb(k) - 'created_at' || jsonb_build_object('key', 'bench-key-` + markVersion + `'))::text FROM idempotency_keys k WHERE scope LIKE 'run:' || $1::text || ':%'`)
+
+	text, err := queryText("WriteTransitions")
+	p.must(err, "read the statement")
+	given := "arg AS MATERIALIZED (SELECT " + x.expression(runs) + " AS runs, " + x.expression(events) + " AS events, " + x.expression(keys) + " AS keys " +
+		"FROM (SELECT md5('run' || :n::text)::uuid::text AS id) q)"
+	text = strings.Replace(text, "WITH ", "WITH "+given+", ", 1)
+	for _, name := range []string{"runs", "events", "keys"} {
+		text = strings.ReplaceAll(text, "@"+name+"::jsonb", "(SELECT arg."+name+" FROM arg)")
+	}
+	text = regexp.MustCompile(`@[a-z_]+::jsonb`).ReplaceAllString(text, ":none::jsonb")
+	x.variables = append(x.variables, "none=[]")
+
+	head := "\\set i :i + 1\n\\set n :base + :client_id * " + strconv.Itoa(rowsOfClient) + " + :i % " + strconv.Itoa(rowsOfClient) + "\n" +
+		"\\set v :first + 1 + :i / " + strconv.Itoa(rowsOfClient) + "\n"
+	x.write = x.file("write.sql", head+text+";\n")
+	x.whole = x.file("whole.sql", head+x.reads(l)+text+";\n")
+}
+
+// reads are the statements that the server sends before the write: whose credential is it, was the key used before,
+// and the run.
+func (x *bare) reads(l db.Claimed) string {
+	p := x.p
+	values := map[string][]string{
+		"GetWorkerCredential": {":hash::bytea"},
+		"FindKey":             {":tenant::uuid", "'run:' || md5('run' || :n::text) || '-bench'", "'bench-key-' || :v::text"},
+		"LoadRun":             {":tenant::uuid", "md5('run' || :n::text)::uuid"},
+	}
+	x.variables = append(x.variables, fmt.Sprintf(`hash=\x%x`, db.HashToken(p.secret)), "tenant="+l.Ref.Tenant.String())
+	var all strings.Builder
+	for _, name := range []string{"GetWorkerCredential", "FindKey", "LoadRun"} {
+		text, err := queryText(name)
+		p.must(err, "read the statement")
+		text = strings.ReplaceAll(text, "sqlc.embed(runs)", "runs.*")
+		for i, v := range values[name] {
+			text = strings.ReplaceAll(text, "$"+strconv.Itoa(i+1), v)
+		}
+		all.WriteString(text + ";\n")
+	}
+	return all.String()
+}
+
+// expression builds the argument from a template by concatenation; its constant parts become variables of pgbench,
+// which would look for variables inside of text.
+func (x *bare) expression(template string) string {
+	var parts []string
+	constant := func(s string) {
+		if s != "" {
+			name := fmt.Sprintf("part%d", len(x.variables))
+			x.variables = append(x.variables, name+"="+s)
+			parts = append(parts, ":"+name+"::text")
+		}
+	}
+	for rest := template; rest != ""; {
+		r, v := strings.Index(rest, markRun), strings.Index(rest, markVersion)
+		switch {
+		case r < 0 && v < 0:
+			constant(rest)
+			rest = ""
+		case v < 0 || (r >= 0 && r < v):
+			constant(rest[:r])
+			parts, rest = append(parts, "q.id"), rest[r+len(markRun):]
+		default:
+			constant(rest[:v])
+			parts, rest = append(parts, ":v::text"), rest[v+len(markVersion):]
+		}
+	}
+	return "(" + strings.Join(parts, " || ") + ")::jsonb"
+}
+
+func (x *bare) file(name, text string) string {
+	path := filepath.Join(x.p.b.TempDir(), name)
+	x.p.must(os.WriteFile(path, []byte(text), 0o600), "write a script")
+	return path
+}
+
+var tps = regexp.MustCompile(`tps = ([0-9.]+) \(without initial connection time\)`)
+
+// rate runs a script and returns transactions per second, as pgbench counts them.
+func (x *bare) rate(script string, clients, transactions int) float64 {
+	p := x.p
+	p.b.Helper()
+	args := []string{"--no-vacuum", "--protocol=prepared", "--client=" + strconv.Itoa(clients), "--jobs=" + strconv.Itoa(min(clients, 2)),
+		"--transactions=" + strconv.Itoa(transactions), "--file=" + script, "--define=i=" + strconv.Itoa(x.done[clients]-1),
+		"--define=base=" + strconv.Itoa(x.base[clients]), "--define=first=" + strconv.FormatInt(x.first, 10)}
+	for _, v := range x.variables {
+		args = append(args, "--define="+v)
+	}
+	x.done[clients] += transactions
+	cmd := exec.CommandContext(p.b.Context(), "pgbench", append(args, p.engine)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.b.Fatalf("bench: pgbench: %v\n%s", err, out)
+	}
+	found := tps.FindSubmatch(out)
+	if found == nil {
+		p.b.Fatalf("bench: pgbench said no rate:\n%s", out)
+	}
+	n, err := strconv.ParseFloat(string(found[1]), 64)
+	p.must(err, "read the rate")
+	return n
+}
+
+// written is how many transitions the scripts have really made, so that a script which changes nothing is noticed.
+func (x *bare) written(ctx context.Context) (n int) {
+	x.p.must(x.p.root.QueryRow(ctx, `SELECT count(*) FROM run_events WHERE event_id LIKE 'bench/%'`).Scan(&n), "count")
+	return n
+}
