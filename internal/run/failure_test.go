@@ -221,6 +221,25 @@ func TestEvidence(t *testing.T) {
 			t.Errorf("attempt ended as %+v", got)
 		}
 	})
+	t.Run("a verdict on what nobody verified", func(t *testing.T) {
+		t.Parallel()
+		f := standing(t, run.Judging)
+		f.run.Verification = "" // as a row that something else wrote
+		for _, k := range []run.Kind{run.KindHumanApprovalRequired, run.KindAutoPRAllowed, run.KindApprovalCarried, run.KindJudgeRequiresFix,
+			run.KindCompletionConditionMet, run.KindAttestationRequired} {
+			refused[*run.EvidenceError](f, payload(f.run, k, first{}))
+		}
+	})
+	t.Run("an attempt with rounds left is not exhausted", func(t *testing.T) {
+		t.Parallel()
+		f := standing(t, run.Verifying)
+		p := run.AttemptExhaustedEvent{Code: run.CodeVerifierFailed, Summary: "s"}
+		if err := refused[*run.GuardError](f, p); err.Guard != "repairs" {
+			t.Error(err)
+		}
+		p.Identical = true
+		f.post(p).in(run.Queued)
+	})
 	t.Run("a stale delivery", func(t *testing.T) {
 		t.Parallel()
 		f := standing(t, run.Queued)

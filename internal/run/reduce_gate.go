@@ -164,7 +164,6 @@ func (m *move) rejected(p RejectedEvent) error {
 	case GateReconcile:
 		f.Category, f.Code = CatPRCreationFailed, CodePRCreationFailed
 	}
-	f.Retryable = false
 	m.closeGate(GateRejected)
 	return m.fail(f)
 }
