@@ -118,6 +118,14 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 			v.MyTurn = g.RequestedBy != p.user && p.mayDecide(g.Role)
 		}
 	}
+	events, err := s.eventsAfter(r, info, 0, maxTransitions)
+	if err != nil {
+		return web.RunPanelData{}, err
+	}
+	v.StateSeconds = web.StateTimes(events, now)
+	if info.State.Terminal() || info.State == run.Cancelling {
+		v.EndedFrom = web.EndedFrom(events)
+	}
 	if info.Queued != "" {
 		until, workers, err := s.store.Waiting(r.Context(), p.tenant, info.ID, info.Queued)
 		if err != nil {

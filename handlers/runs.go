@@ -17,6 +17,8 @@ const (
 	// The timeline shows the first events and the last ones; a window in between is a link away.
 	timelineWindow = 250
 	maxSteps       = 200
+	// maxTransitions bounds what the rail is made of: more than any policy's limits allow a run.
+	maxTransitions = 2000
 	maxTailLines   = 60
 )
 

@@ -2,9 +2,11 @@ package web
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"signalbox/internal/policy"
 	"signalbox/web/ui"
 )
 
@@ -26,6 +28,11 @@ type User struct {
 	Name  string
 	Email string
 	Roles []string
+}
+
+// mayAsk reports whether this person may submit tasks; a button that only leads to a refusal is not shown.
+func (s Shell) mayAsk() bool {
+	return s.User != nil && (slices.Contains(s.User.Roles, string(policy.RoleRequester)) || slices.Contains(s.User.Roles, string(policy.RoleAdmin)))
 }
 
 // Flash is the persistent trace of an action: shown as a box at the top, announced once.

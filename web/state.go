@@ -232,6 +232,9 @@ func where(from string) string {
 	case "AWAITING_VERIFICATION":
 		return " waiting for the attestation"
 	default:
+		if strings.HasPrefix(from, "gate:") {
+			return " at the gate"
+		}
 		return ""
 	}
 }
@@ -254,6 +257,17 @@ func StateTimes(events []TimelineEvent, now time.Time) map[string]time.Duration 
 		times[state] += now.Sub(since)
 	}
 	return times
+}
+
+// EndedFrom is the state in which a run was when it ended or was asked to, in the words of StateTimes.
+func EndedFrom(events []TimelineEvent) string {
+	state := ""
+	for _, ev := range events {
+		if ev.To != "" && ev.To != "CANCELLING" && !terminal(ev.To) {
+			state = stationOf(ev, state)
+		}
+	}
+	return state
 }
 
 func stationOf(ev TimelineEvent, before string) string {

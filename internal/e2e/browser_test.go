@@ -59,6 +59,9 @@ func TestBrowserJourney(t *testing.T) {
 	if got := ana.text("#mine + .turns"); !strings.Contains(got, "Raise the tax") {
 		t.Errorf("the inbox shows %q", got)
 	}
+	if ana.has(`a[href="/tasks/new"]`) {
+		t.Error("somebody who may not ask for changes is offered the form")
+	}
 	ana.click(`a[href="/gates/` + gate + `"].button`)
 	ana.until("the gate's page", `document.querySelector("#gate-panel form")`)
 	ana.shot("gate")

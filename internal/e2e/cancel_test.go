@@ -42,6 +42,9 @@ func TestBrowserCancel(t *testing.T) {
 	}
 	watching.until("the other tab sees the end, live", `/Cancelled/.test(document.querySelector("#run-panel .badge").innerText)`)
 	watching.gapless(watching.rows())
+	if got := watching.text(".rail-cancelled .rail-name"); got != "Execute" {
+		t.Errorf("the rail says that the run ended at %q", got)
+	}
 	watching.shot("run-cancelled")
 	r.Await(run, wire.RunStateCANCELLED)
 
