@@ -276,7 +276,7 @@ func TestOneDoorForARunsState(t *testing.T) {
 	if doors != 1 {
 		t.Errorf("%d statements move runs, want one", doors)
 	}
-	hidden := regexp.MustCompile("(?i)(UPDATE|INSERT INTO|DELETE FROM|SELECT .* FROM)\\s+[a-z_]+\\s+(SET|WHERE|\\(|AS)")
+	hidden := regexp.MustCompile(`(?i)(UPDATE|INSERT INTO|DELETE FROM|SELECT .* FROM)\s+[a-z_]+\s+(SET|WHERE|\(|AS)`)
 	for _, name := range got(filepath.Glob("*.go"))(t) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
