@@ -76,6 +76,10 @@ func TestQuorumOfTwo(t *testing.T) {
 	w := newWorld(t, drive.Options{Policy: "schema: 1\nversion: two\ngates: {patch: {when: always, quorum: 2}}\n", MaxConns: 16})
 	at := w.at(t, run.WaitingForApproval)
 	a, b := w.Approvers[0], w.Approvers[1]
+	// A4 where the verdict alone would not move the run: what she did not see is not even recorded.
+	stale := got(w.Verdict(t.Context(), at.Ref, a, policy.Approve, ""))(t)
+	stale.Digest = strings.Repeat("0", 64)
+	w.undecided(t, at.Ref, stale, fault.Conflict, "Nothing was")
 	first := got(w.Decide(t.Context(), at.Ref, a, policy.Approve, ""))(t)
 	if first.Outcome != "recorded" || first.RunState != run.WaitingForApproval || first.Words != "1 of 2 approvals; 1 more needed." {
 		t.Errorf("first approval: %+v", first)
