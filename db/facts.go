@@ -241,7 +241,13 @@ func (s *Store) patchFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.Pa
 	if err != nil {
 		return fmt.Errorf("load the parsed patch: %w", err)
 	}
-	f.PatchFault = run.Code(p.Fault)
+	if f.PatchFault = run.Code(p.Fault); p.Fault != "" {
+		var found PatchFacts
+		if err := json.Unmarshal(p.Facts, &found); err != nil {
+			return fmt.Errorf("decode the parsed patch: %w", err)
+		}
+		f.PatchWords = found.Scan.Words
+	}
 	f.Patch = &run.Patch{Artifact: c.Artifact, Digest: p.Digest, PatchID: p.PatchID, Base: c.Base, Tree: c.Tree,
 		Files: int(p.Files), Added: int(p.Added), Removed: int(p.Removed)}
 	return nil

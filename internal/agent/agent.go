@@ -77,6 +77,7 @@ type Outcome struct {
 	Plan    *Plan // nil when the agent proposed no valid plan
 	Usage   Usage
 	Summary string // the agent's own words; may be empty
+	End     string // how it ended, in ours
 	// NoChange says that the agent declared there is nothing to change.
 	NoChange bool
 	// Report is the agent's last free report, bounded; may be nil.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,10 +86,8 @@ func (c *Command) Run(ctx context.Context, box sandbox.Box, job Job, sink func(E
 	if out.Reason == Completed && dec.declared != "" {
 		out.Reason = dec.declared
 	}
-	if out.Summary == "" {
-		out.Summary = endSentence(out.Reason, res)
-	}
-	sink(Finished{Reason: out.Reason, SessionRef: dec.session, Usage: out.Usage, Summary: out.Summary})
+	out.End = endSentence(out.Reason, res)
+	sink(Finished{Reason: out.Reason, SessionRef: dec.session, Usage: out.Usage, Summary: cmp.Or(out.Summary, out.End)})
 	return out, nil
 }
 

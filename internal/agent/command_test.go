@@ -129,9 +129,11 @@ func TestCommandEnds(t *testing.T) {
 		recipe  []map[string]any
 		timers  agent.Timers
 		reason  agent.Reason
-		summary string
+		summary string // the agent's own words
+		end     string // how it ended, in ours
 	}{
-		{name: "exit 1", recipe: []map[string]any{do("exit", "n", 1)}, reason: agent.Crashed, summary: "The agent ended with exit code 1."},
+		{name: "exit 1", recipe: []map[string]any{do("exit", "n", 1)}, reason: agent.Crashed, end: "The agent ended with exit code 1."},
+		{name: "says that all is well and exits 1", recipe: []map[string]any{do("result", "new", "All is well."), do("exit", "n", 1)}, reason: agent.Crashed, summary: "All is well.", end: "The agent ended with exit code 1."},
 		{name: "hangs before the first event", recipe: []map[string]any{do("hang")}, timers: agent.Timers{FirstOutput: 300 * time.Millisecond, Idle: time.Hour}, reason: agent.NoStart},
 		{name: "falls silent", recipe: []map[string]any{do("say", "new", "hi"), do("hang")}, timers: agent.Timers{FirstOutput: time.Minute, Idle: 300 * time.Millisecond}, reason: agent.Idle},
 		{name: "uses up its time", recipe: []map[string]any{do("say", "new", "hi"), do("hang")}, timers: agent.Timers{Wall: 400 * time.Millisecond}, reason: agent.TimedOut},
@@ -145,15 +147,15 @@ func TestCommandEnds(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nil)
 			out, _ := b.run(b.recipe(c.recipe...), agent.Job{Timers: c.timers})
-			if out.Reason != c.reason || (c.summary != "" && out.Summary != c.summary) {
-				t.Errorf("reason %s, summary %q; want %s %q; log %q", out.Reason, out.Summary, c.reason, c.summary, out.StderrTail)
+			if out.Reason != c.reason || out.Summary != c.summary || (c.end != "" && out.End != c.end) {
+				t.Errorf("reason %s, summary %q, end %q; want %s %q %q; log %q", out.Reason, out.Summary, out.End, c.reason, c.summary, c.end, out.StderrTail)
 			}
 		})
 	}
 	t.Run("not installed", func(t *testing.T) {
 		t.Parallel()
 		out, _ := newBench(t, nil).run(&agent.Command{Argv: []string{"no-such-agent"}}, agent.Job{})
-		if out.Reason != agent.Crashed || !strings.Contains(out.Summary, "not found in PATH") {
+		if out.Reason != agent.Crashed || !strings.Contains(out.End, "not found in PATH") {
 			t.Errorf("outcome %+v", out)
 		}
 	})

@@ -88,6 +88,9 @@ func (g *Git) ParseRemote(raw string) (Remote, error) {
 		if !hostPattern().MatchString(host) {
 			return Remote{}, refuse(CodeRemoteRefused, op, "the host name is not in the allowed form")
 		}
+		if here(host) && !g.loopback {
+			return Remote{}, refuse(CodeRemoteRefused, op, "the address is this machine or its network link")
+		}
 		if u.Scheme == "http" && (!g.loopback || (host != "localhost" && host != "127.0.0.1")) {
 			return Remote{}, refuse(CodeRemoteRefused, op, "plain http is not allowed")
 		}
@@ -97,6 +100,24 @@ func (g *Git) ParseRemote(raw string) (Remote, error) {
 		return Remote{scheme: u.Scheme, url: u.Scheme + "://" + host + strings.TrimSuffix(u.Path, "/")}, nil
 	}
 	return Remote{}, refuse(CodeRemoteRefused, op, "only https addresses and repositories of the local forge are allowed")
+}
+
+// here reports whether a host is spelt as this machine, or as an address that only means something on its own link,
+// such as a cloud's metadata service. Private networks are where companies keep their forges and are allowed. What a
+// name resolves to is git's to find out: an installation that distrusts its names puts a proxy in between.
+func here(host string) bool {
+	name := strings.ToLower(host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	if ip == nil {
+		// Old spellings such as 127.1 or 2130706433: no public name ends in a number.
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		return last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x")
+	}
+	v4 := ip.To4()
+	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() || v4 != nil && v4[0] == 0
 }
 
 func (g *Git) localRemote(u *url.URL) (Remote, error) {

@@ -109,18 +109,18 @@ func decidePlan(r Run, f Facts) (Payload, error) {
 }
 
 func decidePatch(r Run, c PatchSubmitted, f Facts) (Payload, error) {
-	fail := func(code Code) (Payload, error) {
-		return decideFailure(r, AttemptHasFailed{Code: code, Artifact: c.Artifact}, f), nil
+	fail := func(code Code, words string) (Payload, error) {
+		return decideFailure(r, AttemptHasFailed{Code: code, Summary: words, Artifact: c.Artifact}, f), nil
 	}
 	switch {
 	case f.PatchFault != "":
-		return fail(f.PatchFault)
+		return fail(f.PatchFault, f.PatchWords)
 	case f.Patch == nil:
 		return nil, evidence("the stored patch")
 	case f.Patch.Files < 1:
-		return fail(CodeEmptyPatch)
+		return fail(CodeEmptyPatch, "")
 	case r.Mode == ModeAnalysis:
-		return fail(CodeUnexpectedDiff)
+		return fail(CodeUnexpectedDiff, "")
 	}
 	return PatchCreatedEvent{Patch: *f.Patch}, nil
 }

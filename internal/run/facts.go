@@ -27,6 +27,8 @@ type Facts struct {
 	// used: a plan must state files, verifiers, risks, stop condition and forbidden
 	// changes (R-PLAN-1).
 	PatchFault Code
+	// PatchWords is the sentence about PatchFault, or empty.
+	PatchWords string
 	PlanFault  Code
 	// Digest is the revision digest of the gate that might be opened (D-15).
 	Digest string

@@ -43,6 +43,7 @@ const (
 	CodeRepositoryUnreachable Code = "REPOSITORY_UNREACHABLE"
 	CodeRefNotFound           Code = "REF_NOT_FOUND"
 	CodeRepositoryTooLarge    Code = "REPOSITORY_TOO_LARGE"
+	CodeRepositoryUnsafe      Code = "REPOSITORY_UNSAFE"
 	CodeDiskFull              Code = "DISK_FULL"
 	CodeToolMissing           Code = "TOOL_MISSING"
 	CodeDependencyUnavailable Code = "DEPENDENCY_UNAVAILABLE"
@@ -122,6 +123,7 @@ func Codes() []CodeInfo {
 		{CodeRepositoryUnreachable, CatRepositoryAccess, RetryAgain, "The repository's host could not be reached."},
 		{CodeRefNotFound, CatRepositoryAccess, RetryNever, "The branch, tag or commit to start from does not exist."},
 		{CodeRepositoryTooLarge, CatRepositoryAccess, RetryNever, "The repository is larger than the workspace allows."},
+		{CodeRepositoryUnsafe, CatRepositoryAccess, RetryNever, "The repository holds objects that git refuses as broken or unsafe."},
 		{CodeDiskFull, CatInfrastructure, RetryAgain, "The worker ran out of disk space."},
 		{CodeToolMissing, CatInfrastructure, RetryNever, "A program that the run needs is not installed on the worker."},
 		{CodeDependencyUnavailable, CatInfrastructure, RetryAgain, "A dependency could not be had."},

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,7 +172,7 @@ func (s *session) runAgent(p *place, profile Profile, phase agent.Phase, plan *a
 		if f := agentFailure(out); f != nil {
 			return "", f
 		}
-		return clip(out.Summary, 1000), nil
+		return clip(cmp.Or(out.Summary, out.End), 1000), nil
 	})
 	if f, ok := errors.AsType[*failure](err); ok && f.code != codeSandboxStart {
 		return out, nil // the caller looks at the outcome itself
@@ -271,10 +272,7 @@ func (s *session) handIn(p *place, profile Profile, out agent.Outcome) error {
 			return fail(codeEmptyPatch, "The agent ended without a change and did not say that none is needed.")
 		}
 		s.l.facts.drain()
-		summary := out.Summary
-		if summary == "" {
-			summary = "The agent found nothing to change."
-		}
+		summary := cmp.Or(out.Summary, "The agent found nothing to change and did not say why.")
 		return s.l.step(wire.RunCommand{Command: wire.CmdNoChangeSubmitted, NoChangeSubmitted: &wire.NoChangeSubmitted{Summary: clip(summary, 4000)}})
 	}
 	stored, err := s.store(wire.ArtifactKindPatch, "change.patch", taken.Bytes, uploadOptions{base: s.base, tree: taken.Tree})

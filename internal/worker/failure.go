@@ -18,6 +18,7 @@ const (
 	codeIsolation       = "ISOLATION_TOO_WEAK"
 	codeRateLimit       = "PROVIDER_RATE_LIMIT"
 	codeTooLargeRepo    = "REPOSITORY_TOO_LARGE"
+	codeUnsafeRepo      = "REPOSITORY_UNSAFE"
 	codeDiskFull        = "DISK_FULL"
 	codeToolMissing     = "TOOL_MISSING"
 	codeAgentExit       = "AGENT_EXIT_NONZERO"
@@ -97,7 +98,9 @@ func gitFailure(err error, doing string) error {
 		code, why = codePatchInvalid, "the files changed while they were read"
 	case git.CodePushRejected:
 		code, why = codePushRejected, "the forge refused the push"
-	case git.CodeMergeConflict, git.CodeBranchTouched, git.CodeCorrupt, git.CodeFailed:
+	case git.CodeCorrupt:
+		code, why = codeUnsafeRepo, "the repository holds objects that git refuses as broken or unsafe"
+	case git.CodeMergeConflict, git.CodeBranchTouched, git.CodeFailed:
 		code, why = codeUnknown, "git failed"
 	}
 	return failWith(code, err, "%s did not succeed: %s.", doing, why)
@@ -119,7 +122,11 @@ func localFailure(err error, doing string) error {
 
 // agentFailure says whether an agent's end leaves a result to look at.
 func agentFailure(o agent.Outcome) error {
-	sentence := clip(o.Summary, 1000)
+	// An agent that failed may have said that all is well: how it ended comes first, its own words are quoted.
+	sentence := o.End
+	if o.Summary != "" {
+		sentence += " Its own words: " + clip(o.Summary, 1000)
+	}
 	switch o.Reason {
 	case agent.Completed:
 		return nil
