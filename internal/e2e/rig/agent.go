@@ -2,7 +2,7 @@ package rig
 
 import (
 	"encoding/json"
-	"strings"
+	"slices"
 )
 
 // Act is one action of the scripted agent; its fields have the meaning that command testagent gives them.
@@ -32,12 +32,18 @@ func Recipe(words string, acts ...Act) string {
 // Await holds the agent until the test calls Rig.Signal with the same name.
 func Await(name string) Act { return Act{Do: "await", File: name} }
 
-// scripted is the agent profile "default".
-func scripted(r *Rig) Agent {
-	const script = `recipe=$(sed -n 's/^recipe: //p' "$SIGNALBOX_INPUT/goal.md"); exec "$TESTAGENT" "$recipe"`
-	return Agent{
-		Argv: []string{"sh", "-c", strings.TrimSpace(script)}, Plan: "auto", Wall: "2m", Grace: "1s",
-		Env:    map[string]string{"TESTAGENT": "/opt/testagent", "TESTAGENT_SIGNALS": "/opt/signals"},
-		Mounts: []Mount{{Binary(r.T, "internal/agent/testagent"), "/opt/testagent"}, {r.path("signals"), "/opt/signals"}},
+// Follow is the shell script by which an agent follows the recipe, for profiles that differ from the default one in
+// other things: Argv of `sh -c`.
+const Follow = `recipe=$(sed -n 's/^recipe: //p' "$SIGNALBOX_INPUT/goal.md"); exec "$TESTAGENT" "$recipe"`
+
+// scripted fills what an agent profile needs to follow recipes. The empty one is the profile "default".
+func scripted(r *Rig, a Agent) Agent {
+	if len(a.Argv) == 0 {
+		a.Argv, a.Plan, a.Wall, a.Grace = []string{"sh", "-c", Follow}, "auto", "2m", "1s"
 	}
+	if slices.Contains(a.Argv, Follow) {
+		a.Env = map[string]string{"TESTAGENT": "/opt/testagent", "TESTAGENT_SIGNALS": "/opt/signals"}
+		a.Mounts = append(slices.Clone(a.Mounts), Mount{Binary(r.T, "internal/agent/testagent"), "/opt/testagent"}, Mount{r.path("signals"), "/opt/signals"})
+	}
+	return a
 }

@@ -58,8 +58,13 @@ func (r *Rig) Repository(name string, files map[string]string, checks ...string)
 // git runs real git in a folder, with none of this machine's configuration.
 func (r *Rig) git(dir string, args ...string) string {
 	r.T.Helper()
+	return r.feed(dir, "", args...)
+}
+
+func (r *Rig) feed(dir, input string, args ...string) string {
+	r.T.Helper()
 	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.Dir, "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
 		"GIT_AUTHOR_NAME=Test", "GIT_AUTHOR_EMAIL=test@example.test", "GIT_COMMITTER_NAME=Test", "GIT_COMMITTER_EMAIL=test@example.test",
@@ -91,6 +96,12 @@ func (p *Repository) ID() string {
 func (p *Repository) Git(args ...string) string {
 	p.r.T.Helper()
 	return p.r.git(p.bare, args...)
+}
+
+// Feed runs git on the bare repository with text on its standard input.
+func (p *Repository) Feed(input string, args ...string) string {
+	p.r.T.Helper()
+	return p.r.feed(p.bare, input, args...)
 }
 
 // Branches are the branches but main, sorted.

@@ -173,9 +173,9 @@ func (r *Rig) LaunchWorker(o WorkerOptions) *Worker {
 // workerFile is worker.yaml: the scripted agent as "default", and what the test added.
 func (r *Rig) workerFile() []byte {
 	r.T.Helper()
-	agents := map[string]Agent{"default": scripted(r)}
+	agents := map[string]Agent{"default": scripted(r, Agent{})}
 	for name, a := range r.options.Agents {
-		agents[name] = a
+		agents[name] = scripted(r, a)
 	}
 	for name, a := range agents {
 		if a.Adapter == "" {
