@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +119,8 @@ func watch(r *rig.Rig, t *testing.T, ctx context.Context, name string) *tab {
 		}
 		return chromedp.Void{}, nil
 	})
+	// Nothing moves: a click during a transition between pages hits its picture.
+	b.do("keep still", media(""))
 	t.Cleanup(b.quiet)
 	return b
 }
@@ -252,6 +255,8 @@ func (b *tab) open(path string) {
 // click presses with the mouse what a selector finds.
 func (b *tab) click(css string) {
 	b.t.Helper()
+	// Until styles are there, what is measured is not what will be hit.
+	b.until("the page is complete", `document.readyState === "complete" && document.querySelector(`+strconv.Quote(css)+`)`)
 	b.do("click "+css, chromedp.ScrollIntoView(chromedp.CSS(css)), chromedp.Click(chromedp.CSS(css)))
 }
 
@@ -354,7 +359,9 @@ func (b *tab) shot(name string) {
 
 func media(theme string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-reduced-motion", Value: "reduce"}, {Name: "prefers-color-scheme", Value: theme},
+		}})
 		return chromedp.Void{}, err
 	}
 }
