@@ -266,6 +266,53 @@ func TestCancelledCallerLeavesNothing(t *testing.T) {
 	}
 }
 
+// Text that Postgres cannot hold is refused with a sentence, wherever it comes from, and leaves nothing.
+func TestCharactersThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.Executing)
+	const nul = "a\x00b"
+	for name, try := range map[string]func() error{
+		"task": func() error {
+			_, err := w.Store.CreateTask(t.Context(), w.Request(w.Requester, "nul"), db.TaskSpec{Repository: w.Repo, Title: nul, Goal: "G", Contract: drive.Ordinary()})
+			return err
+		},
+		"command": func() error {
+			_, err := at.Lease.Do(t.Context(), run.AttemptHasFailed{Code: run.CodeAgentExit, Summary: nul})
+			return err
+		},
+		"cancel": func() error {
+			_, err := w.Store.Apply(t.Context(), at.Ref, db.Intent{Key: "nul", Hash: drive.Hash("n"), By: w.Requester.Actor(), Payload: run.CancelRequestedEvent{Reason: nul}})
+			return err
+		},
+		"step": func() error {
+			_, err := w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: 1, Steps: []db.Step{{CallID: nul, Kind: "tool", Name: "n", State: run.StepRunning}}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.unchanged(t, at.Ref, func() { refusal(t, try(), fault.Invalid, "Nothing was changed: a text holds a character") })
+		})
+	}
+}
+
+// A lock that is held for too long is answered as a busy database, not as a fault, and the request can be repeated.
+func TestBusyDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.Queued)
+	tx := got(w.Owner.Begin(t.Context()))(t)
+	_, err := tx.Exec(t.Context(), `SELECT FROM runs WHERE id = $1 FOR UPDATE`, at.Ref.Run)
+	must(t, err)
+	in := db.Intent{Key: "k", Hash: drive.Hash("k"), By: w.Requester.Actor(), Payload: run.CancelRequestedEvent{Reason: "x"}}
+	_, err = w.Store.Apply(t.Context(), at.Ref, in)
+	refusal(t, err, fault.Unavailable, "The database could not answer in time")
+	must(t, tx.Rollback(t.Context()))
+	if ack := got(w.Store.Apply(t.Context(), at.Ref, in))(t); ack.State != run.Cancelled {
+		t.Errorf("the repeat left the run %s", ack.State)
+	}
+}
+
 // Another tenant's run does not exist, whatever the id.
 func TestTenantsDoNotMeet(t *testing.T) {
 	t.Parallel()

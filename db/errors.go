@@ -92,8 +92,14 @@ func translate(err error, what string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return notFound(what)
 	}
-	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == "22P05" || pe.Code == "22021") {
-		return fault.Wrap(fault.Invalid, err, "Nothing was changed: a text holds a character that cannot be stored (NUL, or broken UTF-8). Remove it and send the rest.").WithCode("bad_character")
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch pe.Code {
+		case "22P05", "22021": // untranslatable_character, character_not_in_repertoire
+			return fault.Wrap(fault.Invalid, err, "Nothing was changed: a text holds a character that cannot be stored (NUL, or broken UTF-8). Remove it and send the rest.").WithCode("bad_character")
+		case "55P03", "57014", "40001", "40P01", "53300", "57P01", "57P02", "57P03":
+			// Lock or statement time-out, lost races past all tries, no connection left, shutdown.
+			return fault.Wrap(fault.Unavailable, err, "The database could not answer in time, so it is not certain that anything was changed. Send the same request again, with the same Idempotency-Key.").WithCode("database_busy")
+		}
 	}
 	name := constraint(err)
 	if sentence, ok := sentences()[name]; ok {
