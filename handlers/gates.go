@@ -134,7 +134,10 @@ func (s *server) planView(r *http.Request, g gate, a db.ArtifactInfo) (*web.Plan
 	if err != nil {
 		return nil, err
 	}
-	view := &web.PlanView{Revision: g.info.Revision, Digest: a.SHA256}
+	view := &web.PlanView{Digest: a.SHA256}
+	if g.info.Kind == run.GatePlan {
+		view.Revision = g.info.Revision
+	}
 	var p plan
 	if err := json.Unmarshal(raw, &p); err != nil || len(p.Steps) == 0 {
 		view.Raw = strings.ToValidUTF8(string(raw), "\uFFFD")

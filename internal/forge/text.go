@@ -99,7 +99,7 @@ func CommitMessage(e Evidence) string {
 	return b.String()
 }
 
-// Body is the pull request's text with the evidence summary (R-PR-2). It holds exactly one fenced block, in which the
+// Body is the pull request's text with the evidence summary (R-PR-2). It holds at most one fenced block, in which the
 // agent speaks; everything else is ours.
 func Body(e Evidence) string {
 	var b strings.Builder
@@ -160,6 +160,9 @@ func Body(e Evidence) string {
 	for _, a := range e.Approvals {
 		p("- %s, %s", cell(a.Name), a.At.UTC().Format("2006-01-02 15:04 UTC"))
 	}
+	if strings.TrimSpace(defuse(e.AgentSummary)) == "" {
+		return b.String()
+	}
 	p("")
 	p("### What the agent says")
 	p("")
@@ -190,9 +193,6 @@ func outcome(c Check) string {
 // cannot end it. At most limit bytes.
 func fenced(text string, limit int) string {
 	text = strings.TrimRight(defuse(text), "\n")
-	if strings.TrimSpace(text) == "" {
-		text = "(nothing)"
-	}
 	text = clip(text, min(8000, max(0, limit-400)))
 	longest, current := 2, 0
 	for _, r := range text {

@@ -80,7 +80,7 @@ func check(t fataler, e forge.Evidence) {
 	if !utf8.ValidString(body) || len(body) > forge.MaxBody {
 		t.Errorf("body is not valid or too long (%d)", len(body))
 	}
-	// Exactly one fenced block: the opening line, and the first line that closes it is the last of the text.
+	// At most one fenced block: the opening line, and the first line that closes it is the last of the text.
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	opened := -1
 	for i, l := range lines {
@@ -89,8 +89,11 @@ func check(t fataler, e forge.Evidence) {
 		}
 	}
 	if opened < 0 {
-		t.Errorf("no fence in the body")
-		return
+		// An agent that says nothing gets no block; everything is ours then.
+		if strings.Contains(body, "What the agent says") {
+			t.Errorf("no fence in the body")
+		}
+		lines, opened = append(lines, "```text", "```"), len(lines)
 	}
 	fence := strings.TrimSuffix(lines[opened], "text")
 	for i := opened + 1; i < len(lines); i++ {
