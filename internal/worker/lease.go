@@ -156,7 +156,14 @@ func (l *lease) command(c wire.RunCommand) (wire.CommandAck, error) {
 	err := l.api.until(l.ctx, string(c.Command), requestTime, func(ctx context.Context) (*http.Response, error) {
 		return l.api.client.PostRunCommand(ctx, l.as.RunId, &wire.PostRunCommandParams{IdempotencyKey: key}, c)
 	}, &ack)
-	if p, ok := errors.AsType[*problemError](err); ok && (p.problem.Stop || p.status == http.StatusGone) {
+	p, refused := errors.AsType[*problemError](err)
+	if refused && p.problem.State == wire.RunStateCANCELLING && p.status == http.StatusConflict && p.problem.Code == "run_cancelling" {
+		// The cancel came before the heartbeat that would have told. The lease is still ours: what was kept and that the
+		// work has stopped is still to be said.
+		l.interrupt(errCancelled)
+		return ack, fmt.Errorf("%w: %w", errCancelled, err)
+	}
+	if refused && (p.problem.Stop || p.status == http.StatusGone) {
 		l.lose(errStop)
 		return ack, fmt.Errorf("%w: %w", errStop, err)
 	}
