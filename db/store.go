@@ -69,6 +69,7 @@ type Store struct {
 	log    *slog.Logger
 	rules  policyCache
 	bell   bell
+	shapes shapes
 	draw   func() float64
 }
 

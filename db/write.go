@@ -343,11 +343,11 @@ func (s *Store) flush(ctx context.Context, h sqlc.DBTX, w *write) (map[uuid.UUID
 			return nil, fmt.Errorf("encode rows: %w", err)
 		}
 		if string(b) == "null" {
-			b = []byte("[]")
+			b = []byte(noRows)
 		}
 		*part.to = b
 	}
-	rows, err := s.q.WriteTransitions(ctx, h, p)
+	rows, err := s.q.WriteTransitions(ctx, sparse{h, &s.shapes}, p)
 	if err != nil {
 		return nil, err
 	}
