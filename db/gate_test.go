@@ -283,9 +283,9 @@ func TestChangesAndRejection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{})
 	at := w.at(t, run.WaitingForApproval)
-	for _, verdict := range []policy.GateVerdict{policy.RequestChanges, policy.Reject} {
+	for verdict, begins := range map[policy.GateVerdict]string{policy.RequestChanges: "Nothing was sent back: say what should change", policy.Reject: "Nothing was rejected: say why"} {
 		v := got(w.Verdict(t.Context(), at.Ref, w.Approvers[0], verdict, ""))(t)
-		w.undecided(t, at.Ref, v, fault.Invalid, "Nothing was")
+		w.undecided(t, at.Ref, v, fault.Invalid, begins)
 	}
 	v := got(w.Verdict(t.Context(), at.Ref, w.Approvers[0], "shrug", ""))(t)
 	w.undecided(t, at.Ref, v, fault.Forbidden, "Nothing was decided: the decision must be")
