@@ -54,7 +54,8 @@ func (s *Store) facts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run,
 	if err := s.spentFacts(ctx, h, r, row, now, &f); err != nil {
 		return f, err
 	}
-	return f, s.commandFacts(ctx, h, r, row, contract, in, &f)
+	err = s.commandFacts(ctx, h, r, row, contract, in, &f)
+	return f, err
 }
 
 func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, contract screening, in Intent, f *run.Facts) error {
@@ -207,6 +208,7 @@ func (s *Store) spentFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc
 		active += now.Sub(row.StateSince)
 	}
 	if l := r.Limits.RunTimeout.Std(); l > 0 && active > l {
+		f.Overdue = true
 		words = fmt.Sprintf("The run has been active for %s; the limit is %s.", active.Round(time.Second), l)
 	}
 	f.Policy.BudgetLeft, f.Policy.BudgetWords = words == "", words

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
@@ -101,7 +100,8 @@ func (s *Store) reapFacts(ctx context.Context, l ExpiredLease, r run.Run, row sq
 		kind = run.GateBudget
 	}
 	f.Digest = s.revision(r, kind, row.Run.BaseCommit, l.Lease.ID.String())
-	return f, s.spentFacts(ctx, s.pool, r, row.Run, row.Now, &f)
+	err = s.spentFacts(ctx, s.pool, r, row.Run, row.Now, &f)
+	return f, err
 }
 
 // reaped says what the end of the lease means. A worker that did not obey a stop
@@ -128,9 +128,9 @@ func (s *Store) Deliver(ctx context.Context, limit int) (int, error) {
 	return len(rows), nil
 }
 
-// DueAdmissions lists runs that admission had put off until now.
-func (s *Store) DueAdmissions(ctx context.Context, limit int) ([]Ref, error) {
-	rows, err := s.q.DueAdmissions(ctx, s.pool, int32(limit))
+// DueAdmissions lists runs that admission had put off until now, after the given run.
+func (s *Store) DueAdmissions(ctx context.Context, after uuid.UUID, limit int) ([]Ref, error) {
+	rows, err := s.q.DueAdmissions(ctx, s.pool, after, int32(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list due admissions: %w", err)
 	}
@@ -143,9 +143,10 @@ func (s *Store) DueAdmissions(ctx context.Context, limit int) ([]Ref, error) {
 
 // DueGate is a gate whose time is over.
 type DueGate struct {
-	Ref    Ref
-	Gate   uuid.UUID
-	Parked bool
+	Ref      Ref
+	Gate     uuid.UUID
+	Revision int
+	Parked   bool
 }
 
 // DueGates lists gates past their expiry, and expired ones past the parking time.
@@ -156,18 +157,19 @@ func (s *Store) DueGates(ctx context.Context, after uuid.UUID, limit int, park t
 	}
 	out := make([]DueGate, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, DueGate{Ref{r.TenantID, r.RunID}, r.ID, r.State == string(run.GateExpired)})
+		out = append(out, DueGate{Ref{r.TenantID, r.RunID}, r.ID, int(r.Revision), r.State == string(run.GateExpired)})
 	}
 	return out, nil
 }
 
-// ExpireGate posts what the policy says about a gate that nobody decided.
+// ExpireGate posts what the policy says about a gate that nobody decided, once
+// for each revision.
 func (s *Store) ExpireGate(ctx context.Context, d DueGate) error {
 	rules, err := s.Rules(ctx, d.Ref.Tenant)
 	if err != nil {
 		return err
 	}
-	_, err = s.Apply(ctx, d.Ref, Intent{Key: fmt.Sprintf("expire-%s-%t-%s", d.Gate, d.Parked, uuid.NewString()), By: run.Actor{Kind: run.Scheduler, ID: "gate clock"},
+	_, err = s.Apply(ctx, d.Ref, Intent{Key: fmt.Sprintf("expire-%s-%d-%t", d.Gate, d.Revision, d.Parked), By: run.Actor{Kind: run.Scheduler, ID: "gate clock"},
 		Payload: run.ApprovalExpiredEvent{Gate: d.Gate, Outcome: run.ExpiryOutcome(rules.Approval.OnExpiry), Parked: d.Parked}})
 	return err
 }
@@ -186,7 +188,8 @@ func (s *Store) DueAttestations(ctx context.Context, after uuid.UUID, limit int)
 }
 
 // ExpireAttestation posts what the policy says about an attestation that did not
-// come: escalation moves its expiry on, so that it is said once per period.
+// come. Escalation moves its expiry on, so that it is said once per period; one
+// whose time is not over is a Conflict.
 func (s *Store) ExpireAttestation(ctx context.Context, ref Ref) error {
 	rules, err := s.Rules(ctx, ref.Tenant)
 	if err != nil {
@@ -196,16 +199,25 @@ func (s *Store) ExpireAttestation(ctx context.Context, ref Ref) error {
 	if err != nil {
 		return translate(err, "run")
 	}
+	until, err := s.q.RequestedAttestation(ctx, s.pool, ref.Tenant, ref.Run)
+	if err != nil {
+		return translate(err, "attestation")
+	}
+	if until.After(row.Now) {
+		return fault.New(fault.Conflict, "Nothing was changed: the attestation may still come.").WithCode("not_due")
+	}
 	outcome := run.ExpiryOutcome(rules.Attestation.OnExpiry)
 	if row.Now.Sub(row.Run.StateSince) > rules.Limits.MaxPark.Std() {
 		outcome = run.ExpiryExpire
 	}
-	_, err = s.Apply(ctx, ref, Intent{Key: "attestation-expired-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "attestation clock"},
+	// The key is the period's, so that any number of replicas say it once.
+	_, err = s.Apply(ctx, ref, Intent{Key: fmt.Sprintf("attestation-%s-%d", outcome, until.UnixMicro()), By: run.Actor{Kind: run.Scheduler, ID: "attestation clock"},
 		Payload: run.AttestationExpiredEvent{Outcome: outcome}})
-	if err != nil || outcome != run.ExpiryEscalate {
+	if outcome != run.ExpiryEscalate || (err != nil && !Lost(err)) {
 		return err
 	}
-	return wrap("put off the attestation's expiry", s.q.PutOffAttestation(ctx, s.pool, rules.Limits.AttestationTimeout.Std().Seconds(), ref.Run))
+	// Also where it was said before: whoever said it may have died before this.
+	return errors.Join(err, wrap("put off the attestation's expiry", s.q.PutOffAttestation(ctx, s.pool, rules.Limits.AttestationTimeout.Std().Seconds(), ref.Run, until)))
 }
 
 // OldItem is a READY item with the time that its run may wait.
@@ -213,6 +225,8 @@ type OldItem struct {
 	Ref     Ref
 	Waited  time.Duration
 	Timeout time.Duration
+	// Broken is set where the run's limits cannot be read; the other items can.
+	Broken error
 }
 
 // OldItems lists READY items that have waited for at least atLeast.
@@ -224,10 +238,8 @@ func (s *Store) OldItems(ctx context.Context, after uuid.UUID, limit int, atLeas
 	out := make([]OldItem, 0, len(rows))
 	for _, r := range rows {
 		var l run.Limits
-		if err := decode(r.Limits, &l, "limits"); err != nil {
-			return nil, err
-		}
-		out = append(out, OldItem{Ref{r.TenantID, r.RunID}, r.Now.Sub(r.VisibleAt), l.QueueTimeout.Std()})
+		err := decode(r.Limits, &l, "limits")
+		out = append(out, OldItem{Ref{r.TenantID, r.RunID}, r.Now.Sub(r.VisibleAt), l.QueueTimeout.Std(), err})
 	}
 	return out, nil
 }
@@ -239,10 +251,11 @@ type ActiveRun struct {
 	State     run.State
 	Limits    run.Limits
 	Active    time.Duration // of the run, waiting for people not counted
-	OfAttempt time.Duration
+	OfAttempt time.Duration // likewise, since the attempt began
 	OfLease   time.Duration
 	Stop      string
 	StopFor   time.Duration
+	Broken    error // the limits cannot be read
 }
 
 // ActiveRuns lists runs under a lease, after the given run.
@@ -254,14 +267,13 @@ func (s *Store) ActiveRuns(ctx context.Context, after uuid.UUID, limit int) ([]A
 	out := make([]ActiveRun, 0, len(rows))
 	for _, r := range rows {
 		a := ActiveRun{Ref: Ref{r.TenantID, r.ID}, Lease: run.LeaseRef{ID: r.LeaseID, Token: r.FencingToken}, State: run.State(r.State),
-			OfAttempt: r.Now.Sub(r.AttemptStartedAt), OfLease: r.Now.Sub(r.AcquiredAt), Stop: r.StopSignal,
+			OfLease: r.Now.Sub(r.AcquiredAt), Stop: r.StopSignal,
 			Active: time.Duration(r.ActiveMs)*time.Millisecond + r.Now.Sub(r.StateSince)}
+		a.OfAttempt = a.Active - time.Duration(r.AttemptActiveMs)*time.Millisecond
 		if r.StopSignalAt != nil {
 			a.StopFor = r.Now.Sub(*r.StopSignalAt)
 		}
-		if err := decode(r.Limits, &a.Limits, "limits"); err != nil {
-			return nil, err
-		}
+		a.Broken = decode(r.Limits, &a.Limits, "limits")
 		out = append(out, a)
 	}
 	return out, nil
@@ -277,9 +289,9 @@ func (s *Store) SignalStop(ctx context.Context, ref Ref, why string) error {
 // TaskRef names a task within its tenant.
 type TaskRef struct{ Tenant, Task uuid.UUID }
 
-// TasksToRun lists tasks for which the control plane makes the next run itself.
-func (s *Store) TasksToRun(ctx context.Context, limit int) ([]TaskRef, error) {
-	rows, err := s.q.TasksToRun(ctx, s.pool, int32(limit))
+// TasksToRun lists tasks for which the control plane makes the next run itself, after the given task.
+func (s *Store) TasksToRun(ctx context.Context, after uuid.UUID, limit int) ([]TaskRef, error) {
+	rows, err := s.q.TasksToRun(ctx, s.pool, after, int32(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list tasks to run: %w", err)
 	}
@@ -316,69 +328,8 @@ func (s *Store) BuryBoots(ctx context.Context, silent time.Duration) (int, error
 	return int(n), wrap("bury silent workers", err)
 }
 
-// Effect is one outbox row to deliver.
-type Effect struct {
-	ID      int64
-	Ref     Ref
-	Seq     int64
-	Topic   string
-	Payload []byte
-	Tries   int
-}
-
-// Relay delivers up to limit effects, oldest first, those of one run in the
-// order of their events. Each is locked while deliver runs and gone when deliver
-// succeeded; a failure is tried again later and holds back what follows in its
-// run; after maxTries it stays as a dead letter that people can see. At least
-// once: deliver must bear a repeat. Delivery into the product's own notices is
-// part of the transaction and exact.
-func (s *Store) Relay(ctx context.Context, limit, maxTries int, deliver func(context.Context, Effect) error) (int, error) {
-	done := 0
-	for done < limit {
-		n, err := s.relayHeads(ctx, limit-done, maxTries, deliver)
-		if done += n; err != nil || n == 0 {
-			return done, err
-		}
-	}
-	return done, nil
-}
-
-// relayHeads delivers the first waiting effect of each run.
-func (s *Store) relayHeads(ctx context.Context, limit, maxTries int, deliver func(context.Context, Effect) error) (int, error) {
-	n := 0
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		n = 0
-		rows, err := s.q.TakeOutbox(ctx, tx, int32(limit))
-		if err != nil {
-			return fmt.Errorf("take effects: %w", err)
-		}
-		for _, o := range rows {
-			e := Effect{o.ID, Ref{o.TenantID, o.RunID}, o.Seq, o.Topic, o.Payload, int(o.Attempts)}
-			if err := s.relayOne(ctx, tx, o, e, maxTries, deliver); err != nil {
-				return err
-			}
-			n++
-		}
-		return nil
-	})
-	return n, err
-}
-
-func (s *Store) relayOne(ctx context.Context, tx pgx.Tx, o sqlc.Outbox, e Effect, maxTries int, deliver func(context.Context, Effect) error) error {
-	derr := deliver(ctx, e)
-	if derr == nil {
-		err := s.q.InsertNotice(ctx, tx, sqlc.InsertNoticeParams{TenantID: o.TenantID, OutboxID: o.ID, RunID: o.RunID, Topic: o.Topic, Payload: o.Payload})
-		if err != nil {
-			return fmt.Errorf("store notice: %w", err)
-		}
-		return wrap("remove delivered effect", s.q.DeleteOutbox(ctx, tx, o.ID))
-	}
-	delay := time.Duration(1<<min(e.Tries, 10)) * time.Second
-	return wrap("put off effect", s.q.DelayOutbox(ctx, tx, fault.Sentence(derr), e.Tries+1 >= maxTries, delay.Seconds(), o.ID))
-}
-
 // Lost reports that err only says that somebody else was faster.
 func Lost(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
-	return ok && (f.Kind == fault.Conflict || f.Kind == fault.NotFound)
+	return ok && (f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Gone)
 }

@@ -32,7 +32,7 @@ func TestTheNextRunOfATask(t *testing.T) {
 	if s := task().State; s != run.TaskReady {
 		t.Fatalf("task is %s", s)
 	}
-	due := got(w.Store.TasksToRun(t.Context(), 10))(t)
+	due := got(w.Store.TasksToRun(t.Context(), uuid.Nil, 10))(t)
 	if len(due) != 1 || due[0].Task != at.Task.Task {
 		t.Fatalf("tasks to run: %+v", due)
 	}
@@ -66,7 +66,7 @@ func TestTheNextRunOfATask(t *testing.T) {
 	// A failure that must not be tried again waits for a person.
 	at = w.at(t, run.Executing)
 	fail(at.Lease, run.CodeGitAuthFailed)
-	if due := got(w.Store.TasksToRun(t.Context(), 10))(t); len(due) != 0 || task().State != run.TaskReady {
+	if due := got(w.Store.TasksToRun(t.Context(), uuid.Nil, 10))(t); len(due) != 0 || task().State != run.TaskReady {
 		t.Errorf("%d tasks run by themselves; the task is %s", len(due), task().State)
 	}
 	if _, err := w.Store.RunAgain(t.Context(), db.Request{Tenant: w.Tenant, By: controlPlane}, at.Task.Task); !db.Lost(err) {
@@ -182,11 +182,11 @@ func TestDeferredAdmission(t *testing.T) {
 	if n := w.count(t, `SELECT count(*) FROM run_queue`); n != 0 {
 		t.Error("it is in the queue")
 	}
-	if due := got(w.Store.DueAdmissions(t.Context(), 10))(t); len(due) != 0 {
+	if due := got(w.Store.DueAdmissions(t.Context(), uuid.Nil, 10))(t); len(due) != 0 {
 		t.Errorf("it is looked at again at once: %v", due)
 	}
 	dbtest.Advance(t, w.db, 2*time.Minute)
-	due := got(w.Store.DueAdmissions(t.Context(), 10))(t)
+	due := got(w.Store.DueAdmissions(t.Context(), uuid.Nil, 10))(t)
 	if len(due) != 1 || due[0] != ref {
 		t.Fatalf("due admissions %v", due)
 	}

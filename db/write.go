@@ -80,7 +80,7 @@ func (w *write) add(row sqlc.Run, steps []step, scale float64, c *claimed) error
 		hash = h
 		w.events = append(w.events, ev)
 		row = factsAfter(row, s.before.State, s.ev, s.res.Run)
-		if err := w.effects(s, scale, c); err != nil {
+		if err := w.effects(s, row.ActiveMs, scale, c); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func eventRow(s step, prev []byte) (sqlc.RunEvent, []byte, error) {
 }
 
 // effects carries out what the reducer asked for.
-func (w *write) effects(s step, scale float64, c *claimed) error {
+func (w *write) effects(s step, active int64, scale float64, c *claimed) error {
 	r, at := s.res.Run, s.ev.At
 	for _, e := range s.res.Effects {
 		switch e := e.(type) {
@@ -144,7 +144,7 @@ func (w *write) effects(s step, scale float64, c *claimed) error {
 				return fmt.Errorf("an attempt was started outside a claim")
 			}
 			w.attempts = append(w.attempts, sqlc.Attempt{ID: e.Attempt, RunID: r.ID, AttemptNo: int32(e.No),
-				State: string(run.AttemptStarted), WorkerID: c.worker, StartedAt: at})
+				State: string(run.AttemptStarted), WorkerID: c.worker, RunActiveMs: active, StartedAt: at})
 		case run.EndAttempt:
 			w.endedAttempts = append(w.endedAttempts, sqlc.Attempt{ID: e.Attempt, RunID: r.ID, State: string(e.As),
 				Code: string(e.Code), EndedAt: &at})

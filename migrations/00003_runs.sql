@@ -261,6 +261,8 @@ CREATE TABLE attempts (
     worker_id  uuid NOT NULL,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at   timestamptz,
+    -- The run's active time when the attempt began: people's time does not count against an attempt.
+    run_active_ms bigint NOT NULL DEFAULT 0,
     CONSTRAINT attempts_tenant_id_key UNIQUE (tenant_id, id),
     CONSTRAINT attempts_run_no_key UNIQUE (run_id, attempt_no),
     CONSTRAINT attempts_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id),

@@ -86,8 +86,8 @@ WITH u AS (
     ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
         tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END
 ), begun AS (
-    INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, started_at)
-    SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.started_at
+    INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, run_active_ms, started_at)
+    SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.run_active_ms, a.started_at
     FROM jsonb_populate_recordset(NULL::attempts, @attempts::jsonb) a JOIN u ON u.id = a.run_id
 ), closed AS (
     UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
@@ -106,8 +106,11 @@ WITH u AS (
     WHERE gates.id = g.id
 ), revised AS (
     INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
-    SELECT r.tenant_id, r.gate_id, r.revision, r.digest, r.artifact_id, r.base_commit, r.opened_at, r.expires_at
-    FROM jsonb_populate_recordset(NULL::gate_revisions, @gate_revisions::jsonb) r WHERE EXISTS (SELECT 1 FROM u)
+    -- A gate that is asked again shows what it showed.
+    SELECT r.tenant_id, r.gate_id, r.revision, r.digest, coalesce(nullif(r.artifact_id, ''), g.artifact_id, ''),
+        coalesce(nullif(r.base_commit, ''), g.base_commit, ''), r.opened_at, r.expires_at
+    FROM jsonb_populate_recordset(NULL::gate_revisions, @gate_revisions::jsonb) r LEFT JOIN gates g ON g.id = r.gate_id
+    WHERE EXISTS (SELECT 1 FROM u)
 ), told AS (
     INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
     SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision

@@ -3,10 +3,10 @@ SELECT l.tenant_id, l.run_id, l.lease_id, l.fencing_token, l.phase, r.state, (r.
 WHERE l.expires_at < clock_timestamp() AND l.run_id > @after ORDER BY l.run_id LIMIT @count;
 
 -- name: RevokableLeases :many
--- Leases of runs whose cancel grace is over, or that were told to stop and did not.
+-- Leases of runs whose cancel grace is over, or that were told to stop for the budget and did not. Time-outs have a clock of their own.
 SELECT l.tenant_id, l.run_id, l.lease_id, l.fencing_token, l.phase, r.state, (r.cancel_at IS NOT NULL)::boolean AS cancelling, r.stop_signal FROM run_leases l JOIN runs r ON r.id = l.run_id
 WHERE (r.cancel_at < clock_timestamp() - make_interval(secs => @cancel_seconds::float8)
-    OR r.stop_signal_at < clock_timestamp() - make_interval(secs => @stop_seconds::float8))
+    OR r.stop_signal = 'budget' AND r.stop_signal_at < clock_timestamp() - make_interval(secs => @stop_seconds::float8))
   AND l.run_id > @after ORDER BY l.run_id LIMIT @count;
 
 -- name: DueDelayed :many
@@ -33,7 +33,7 @@ WHERE ((state = 'open' AND expires_at < clock_timestamp())
 SELECT tenant_id, run_id, expires_at FROM attestations WHERE state = 'requested' AND expires_at < clock_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
 
 -- name: DueAdmissions :many
-SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= clock_timestamp() ORDER BY due_at LIMIT $1;
+SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= clock_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
 
 -- name: PutAdmission :exec
 INSERT INTO run_admissions (run_id, tenant_id, due_at) VALUES (@run_id, @tenant_id, @due_at)
@@ -50,7 +50,7 @@ WHERE q.visible_at < clock_timestamp() - make_interval(secs => @seconds::float8)
 -- name: ActiveRuns :many
 -- Runs under a lease, with what the clocks of attempt, start and run need.
 SELECT r.tenant_id, r.id, r.state, r.limits, r.active_ms, r.state_since, r.stop_signal, r.stop_signal_at, l.lease_id, l.fencing_token, l.phase,
-    l.acquired_at, a.started_at AS attempt_started_at, clock_timestamp()::timestamptz AS now
+    l.acquired_at, a.run_active_ms AS attempt_active_ms, clock_timestamp()::timestamptz AS now
 FROM run_leases l JOIN runs r ON r.id = l.run_id JOIN attempts a ON a.id = l.attempt_id
 WHERE r.id > @after AND r.state <> 'CANCELLING' ORDER BY r.id LIMIT @count;
 
@@ -85,4 +85,7 @@ ORDER BY id LIMIT @count;
 SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => @wait_seconds::float8) ORDER BY id LIMIT @count;
 
 -- name: PutOffAttestation :exec
-UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => @seconds::float8) WHERE run_id = @run_id AND state = 'requested';
+UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => @seconds::float8) WHERE run_id = @run_id AND state = 'requested' AND expires_at = @until;
+
+-- name: RequestedAttestation :one
+SELECT expires_at FROM attestations WHERE tenant_id = @tenant_id AND run_id = @run_id AND state = 'requested';

@@ -34,7 +34,7 @@ SELECT roles FROM memberships WHERE tenant_id = $1 AND user_id = $2;
 
 -- name: TasksToRun :many
 -- Tasks for which the control plane makes the next run by itself.
-SELECT tenant_id, id FROM tasks WHERE auto_run ORDER BY created_at LIMIT $1;
+SELECT tenant_id, id FROM tasks WHERE auto_run AND id > @after ORDER BY id LIMIT @count;
 
 -- name: InsertPolicyDecision :exec
 INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,27 +13,25 @@ import (
 	"signalbox/internal/run"
 )
 
-// RunClocks watch the time-outs of start, attempt, run and queue. Each has its own
+// RunClocks watch the time-outs of start, attempt and run. Each has its own
 // outcome; a worker is told first and has a grace to store what it has.
 type RunClocks struct {
 	Store     *db.Store
 	StopGrace time.Duration
+	Log       *slog.Logger
+
+	runs visitor
 }
 
 // RunOnce returns how many clocks ran out.
 func (c *RunClocks) RunOnce(ctx context.Context) (int, error) {
-	n, err := each(ctx, c.Store.ActiveRuns, func(a db.ActiveRun) uuid.UUID { return a.Ref.Run }, c.active)
-	if err != nil {
-		return n, err
-	}
-	old := func(ctx context.Context, after uuid.UUID, limit int) ([]db.OldItem, error) {
-		return c.Store.OldItems(ctx, after, limit, time.Second)
-	}
-	m, err := each(ctx, old, func(i db.OldItem) uuid.UUID { return i.Ref.Run }, c.queued)
-	return n + m, err
+	return each(ctx, &c.runs, c.Log, c.Store.ActiveRuns, func(a db.ActiveRun) uuid.UUID { return a.Ref.Run }, c.active)
 }
 
 func (c *RunClocks) active(ctx context.Context, a db.ActiveRun) (bool, error) {
+	if a.Broken != nil {
+		return false, a.Broken
+	}
 	event := c.overdue(a)
 	if event == nil {
 		return false, nil
@@ -43,9 +43,13 @@ func (c *RunClocks) active(ctx context.Context, a db.ActiveRun) (bool, error) {
 	if a.State != run.Leased && a.StopFor < c.StopGrace {
 		return false, nil
 	}
-	_, err := c.Store.Apply(ctx, a.Ref, db.Intent{Key: fmt.Sprintf("clock-%s-%d", event.Kind(), a.Lease.Token),
-		By: run.Actor{Kind: run.Scheduler, ID: "run clock"}, Payload: event})
-	return err == nil, err
+	in := db.Intent{Key: fmt.Sprintf("clock-%s-%d", event.Kind(), a.Lease.Token), By: run.Actor{Kind: run.Scheduler, ID: "run clock"}, Payload: event}
+	if event.Kind() == run.KindAttemptFailed {
+		// The next worker's lease is not ended for the time of this one.
+		in.Lease = &a.Lease
+	}
+	_, err := c.Store.Apply(ctx, a.Ref, in)
+	return true, err
 }
 
 // overdue says which clock of an active run is over, the widest first.
@@ -55,52 +59,75 @@ func (c *RunClocks) overdue(a db.ActiveRun) run.Payload {
 	case over(a.Active, l.RunTimeout.Std()):
 		return run.RunTimeoutEvent{Fail: l.RunTimeoutFails}
 	case a.State == run.Leased && over(a.OfLease, l.StartTimeout.Std()):
-		return run.AttemptFailedEvent{Code: run.CodeStartTimeout, Summary: "The worker took the run and did not start in time."}
+		return run.AttemptFailedEvent{Code: run.CodeStartTimeout, Summary: "The worker took the run and did not start in time.", Jitter: rand.Float64()}
 	case over(a.OfAttempt, l.AttemptTimeout.Std()) && a.State.Phase() == run.PhaseExecute:
-		return run.AttemptFailedEvent{Code: run.CodeAttemptTimeout, Summary: fmt.Sprintf("The attempt took longer than %s.", l.AttemptTimeout)}
+		return run.AttemptFailedEvent{Code: run.CodeAttemptTimeout, Summary: fmt.Sprintf("The attempt took longer than %s.", l.AttemptTimeout), Jitter: rand.Float64()}
 	}
 	return nil
 }
 
-func (c *RunClocks) queued(ctx context.Context, i db.OldItem) (bool, error) {
-	if !over(i.Waited, i.Timeout) {
-		return false, nil
-	}
-	_, err := c.Store.Apply(ctx, i.Ref, db.Intent{Key: "queue-timeout-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "queue clock"},
-		Payload: run.TimeoutEvent{Code: run.CodeQueueTimeout}})
-	return err == nil, err
-}
-
 func over(d, limit time.Duration) bool { return limit > 0 && d > limit }
 
+// QueueClock ends runs that nobody took from the queue in time.
+type QueueClock struct {
+	Store *db.Store
+	Log   *slog.Logger
+
+	items visitor
+}
+
+// RunOnce returns how many runs expired.
+func (c *QueueClock) RunOnce(ctx context.Context) (int, error) {
+	old := func(ctx context.Context, after uuid.UUID, limit int) ([]db.OldItem, error) {
+		return c.Store.OldItems(ctx, after, limit, time.Second)
+	}
+	return each(ctx, &c.items, c.Log, old, func(i db.OldItem) uuid.UUID { return i.Ref.Run }, func(ctx context.Context, i db.OldItem) (bool, error) {
+		if i.Broken != nil || !over(i.Waited, i.Timeout) {
+			return false, i.Broken
+		}
+		_, err := c.Store.Apply(ctx, i.Ref, db.Intent{Key: "queue-timeout-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "queue clock"},
+			Payload: run.TimeoutEvent{Code: run.CodeQueueTimeout}})
+		return true, err
+	})
+}
+
 // GateClocks expire gates that nobody decided and attestations that nobody gave.
-type GateClocks struct{ Store *db.Store }
+type GateClocks struct {
+	Store *db.Store
+	Log   *slog.Logger
+
+	gates, attestations visitor
+}
 
 // RunOnce returns how many expired.
 func (c *GateClocks) RunOnce(ctx context.Context) (int, error) {
-	rules, err := c.Store.Rules(ctx, db.DefaultTenant)
-	if err != nil {
-		return 0, err
-	}
-	due := func(ctx context.Context, after uuid.UUID, limit int) ([]db.DueGate, error) {
-		return c.Store.DueGates(ctx, after, limit, rules.Limits.MaxPark.Std())
-	}
-	n, err := each(ctx, due, func(d db.DueGate) uuid.UUID { return d.Gate }, func(ctx context.Context, d db.DueGate) (bool, error) {
-		err := c.Store.ExpireGate(ctx, d)
-		return err == nil, err
-	})
-	if err != nil {
-		return n, err
-	}
-	m, err := each(ctx, c.Store.DueAttestations, func(r db.Ref) uuid.UUID { return r.Run }, func(ctx context.Context, r db.Ref) (bool, error) {
-		err := c.Store.ExpireAttestation(ctx, r)
-		return err == nil, err
-	})
-	return n + m, err
+	return sum(ctx,
+		func(ctx context.Context) (int, error) {
+			rules, err := c.Store.Rules(ctx, db.DefaultTenant)
+			if err != nil {
+				return 0, err
+			}
+			due := func(ctx context.Context, after uuid.UUID, limit int) ([]db.DueGate, error) {
+				return c.Store.DueGates(ctx, after, limit, rules.Limits.MaxPark.Std())
+			}
+			return each(ctx, &c.gates, c.Log, due, func(d db.DueGate) uuid.UUID { return d.Gate }, func(ctx context.Context, d db.DueGate) (bool, error) {
+				return true, c.Store.ExpireGate(ctx, d)
+			})
+		},
+		func(ctx context.Context) (int, error) {
+			return each(ctx, &c.attestations, c.Log, c.Store.DueAttestations, func(r db.Ref) uuid.UUID { return r.Run }, func(ctx context.Context, r db.Ref) (bool, error) {
+				return true, c.Store.ExpireAttestation(ctx, r)
+			})
+		})
 }
 
 // TaskClocks close tasks that nobody touched, or whose pull request nobody merged.
-type TaskClocks struct{ Store *db.Store }
+type TaskClocks struct {
+	Store *db.Store
+	Log   *slog.Logger
+
+	tasks visitor
+}
 
 // RunOnce returns how many were closed.
 func (c *TaskClocks) RunOnce(ctx context.Context) (int, error) {
@@ -112,22 +139,19 @@ func (c *TaskClocks) RunOnce(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	return c.close(ctx, idle, "task_idle", "Nobody asked for another run in time.") +
+		c.close(ctx, merge, "merge_wait", "The pull request was not merged in time."), nil
+}
+
+func (c *TaskClocks) close(ctx context.Context, tasks []db.TaskRef, by, why string) int {
 	done := 0
-	var first error
-	for _, group := range []struct {
-		tasks []db.TaskRef
-		by    string
-		why   string
-	}{{idle, "task_idle", "Nobody asked for another run in time."}, {merge, "merge_wait", "The pull request was not merged in time."}} {
-		for _, t := range group.tasks {
-			_, err := c.Store.CloseTask(ctx, db.Request{Tenant: t.Tenant, By: run.Actor{Kind: run.Scheduler, ID: group.by}}, t.Task, group.why)
-			switch {
-			case err == nil:
-				done++
-			case !db.Lost(err) && first == nil:
-				first = fmt.Errorf("close task %s: %w", t.Task, err)
-			}
+	for _, t := range tasks {
+		if c.tasks.try(ctx, c.Log, t.Task, func() (bool, error) {
+			_, err := c.Store.CloseTask(ctx, db.Request{Tenant: t.Tenant, By: run.Actor{Kind: run.Scheduler, ID: by}}, t.Task, why)
+			return true, err
+		}) {
+			done++
 		}
 	}
-	return done, first
+	return done
 }

@@ -9,11 +9,8 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/google/uuid"
 
 	"signalbox/db"
 	"signalbox/internal/loop"
@@ -21,9 +18,9 @@ import (
 
 // Options say how often the loops look. Zero values have defaults for production.
 type Options struct {
-	// Tick is how often leases, queue and delays are looked at; 0 means 1 s.
+	// Tick is how often leases, running work and delays are looked at; 0 means 1 s.
 	Tick time.Duration
-	// Slow is how often gates, attestations and idle tasks are; 0 means 15 s.
+	// Slow is how often the queue, gates, attestations and idle tasks are; 0 means 15 s.
 	Slow time.Duration
 	// StopGrace is how long a worker may take to obey a stop; 0 means 30 s.
 	StopGrace time.Duration
@@ -58,12 +55,13 @@ const batch = 100
 func Loops(s *db.Store, o Options) []*loop.Loop {
 	o = o.withDefaults()
 	return []*loop.Loop{
-		{Name: "admission", Every: o.Tick, RunOnce: (&Admission{Store: s}).RunOnce, Log: o.Log},
+		{Name: "admission", Every: o.Tick, RunOnce: (&Admission{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "delivery", Every: o.Tick, RunOnce: (&Delivery{Store: s}).RunOnce, Log: o.Log},
 		{Name: "reaper", Every: o.Tick, RunOnce: (&Reaper{Store: s, StopGrace: o.StopGrace, Silent: o.Silent, Log: o.Log}).RunOnce, Log: o.Log},
-		{Name: "run clocks", Every: o.Tick, RunOnce: (&RunClocks{Store: s, StopGrace: o.StopGrace}).RunOnce, Log: o.Log},
-		{Name: "gate clocks", Every: o.Slow, RunOnce: (&GateClocks{Store: s}).RunOnce, Log: o.Log},
-		{Name: "task clocks", Every: o.Slow, RunOnce: (&TaskClocks{Store: s}).RunOnce, Log: o.Log},
+		{Name: "run clocks", Every: o.Tick, RunOnce: (&RunClocks{Store: s, StopGrace: o.StopGrace, Log: o.Log}).RunOnce, Log: o.Log},
+		{Name: "queue clock", Every: o.Slow, RunOnce: (&QueueClock{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
+		{Name: "gate clocks", Every: o.Slow, RunOnce: (&GateClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
+		{Name: "task clocks", Every: o.Slow, RunOnce: (&TaskClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "relay", Every: o.Tick, RunOnce: (&Relay{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 	}
 }
@@ -73,29 +71,3 @@ type Delivery struct{ Store *db.Store }
 
 // RunOnce returns how many items were moved.
 func (d *Delivery) RunOnce(ctx context.Context) (int, error) { return d.Store.Deliver(ctx, batch) }
-
-// each visits pages of items by key until a page is not full. An item that cannot
-// be handled does not stop the others; the first such error is returned last.
-func each[T any](ctx context.Context, list func(context.Context, uuid.UUID, int) ([]T, error), key func(T) uuid.UUID, do func(context.Context, T) (bool, error)) (int, error) {
-	done, after := 0, uuid.Nil
-	var first error
-	for {
-		items, err := list(ctx, after, batch)
-		if err != nil {
-			return done, err
-		}
-		for _, it := range items {
-			after = key(it)
-			ok, err := do(ctx, it)
-			switch {
-			case err == nil && ok:
-				done++
-			case err != nil && !db.Lost(err) && first == nil:
-				first = fmt.Errorf("%s: %w", after, err)
-			}
-		}
-		if len(items) < batch || ctx.Err() != nil {
-			return done, first
-		}
-	}
-}

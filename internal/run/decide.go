@@ -68,6 +68,10 @@ func decide(r Run, c Command, f Facts) (Payload, error) {
 		if serverOnly(c.Code) {
 			c.Code = CodeUnknown
 		}
+		if c.Code == CodeAttemptTimeout && f.Overdue {
+			// A worker that obeyed the run's clock knows only that it had to stop.
+			return RunTimeoutEvent{Fail: r.Limits.RunTimeoutFails}, nil
+		}
 		return decideFailure(r, c, f), nil
 	case Release:
 		return LeaseReleasedEvent{Reason: c.Reason}, nil

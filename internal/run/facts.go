@@ -42,6 +42,8 @@ type Facts struct {
 	PR *PullRequest
 	// Spent says that cost or time allow no further try.
 	Spent bool
+	// Overdue says that the run has been active for longer than its run time-out.
+	Overdue bool
 	// SameWorker says that the verifier is the worker that made the patch.
 	SameWorker bool
 }

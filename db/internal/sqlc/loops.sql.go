@@ -15,26 +15,26 @@ import (
 
 const activeRuns = `-- name: ActiveRuns :many
 SELECT r.tenant_id, r.id, r.state, r.limits, r.active_ms, r.state_since, r.stop_signal, r.stop_signal_at, l.lease_id, l.fencing_token, l.phase,
-    l.acquired_at, a.started_at AS attempt_started_at, clock_timestamp()::timestamptz AS now
+    l.acquired_at, a.run_active_ms AS attempt_active_ms, clock_timestamp()::timestamptz AS now
 FROM run_leases l JOIN runs r ON r.id = l.run_id JOIN attempts a ON a.id = l.attempt_id
 WHERE r.id > $1 AND r.state <> 'CANCELLING' ORDER BY r.id LIMIT $2
 `
 
 type ActiveRunsRow struct {
-	TenantID         uuid.UUID       `json:"tenant_id"`
-	ID               uuid.UUID       `json:"id"`
-	State            string          `json:"state"`
-	Limits           json.RawMessage `json:"limits"`
-	ActiveMs         int64           `json:"active_ms"`
-	StateSince       time.Time       `json:"state_since"`
-	StopSignal       string          `json:"stop_signal"`
-	StopSignalAt     *time.Time      `json:"stop_signal_at"`
-	LeaseID          uuid.UUID       `json:"lease_id"`
-	FencingToken     int64           `json:"fencing_token"`
-	Phase            string          `json:"phase"`
-	AcquiredAt       time.Time       `json:"acquired_at"`
-	AttemptStartedAt time.Time       `json:"attempt_started_at"`
-	Now              time.Time       `json:"now"`
+	TenantID        uuid.UUID       `json:"tenant_id"`
+	ID              uuid.UUID       `json:"id"`
+	State           string          `json:"state"`
+	Limits          json.RawMessage `json:"limits"`
+	ActiveMs        int64           `json:"active_ms"`
+	StateSince      time.Time       `json:"state_since"`
+	StopSignal      string          `json:"stop_signal"`
+	StopSignalAt    *time.Time      `json:"stop_signal_at"`
+	LeaseID         uuid.UUID       `json:"lease_id"`
+	FencingToken    int64           `json:"fencing_token"`
+	Phase           string          `json:"phase"`
+	AcquiredAt      time.Time       `json:"acquired_at"`
+	AttemptActiveMs int64           `json:"attempt_active_ms"`
+	Now             time.Time       `json:"now"`
 }
 
 // Runs under a lease, with what the clocks of attempt, start and run need.
@@ -60,7 +60,7 @@ func (q *Queries) ActiveRuns(ctx context.Context, db DBTX, after uuid.UUID, coun
 			&i.FencingToken,
 			&i.Phase,
 			&i.AcquiredAt,
-			&i.AttemptStartedAt,
+			&i.AttemptActiveMs,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -107,7 +107,7 @@ func (q *Queries) DropAdmission(ctx context.Context, db DBTX, runID uuid.UUID) e
 }
 
 const dueAdmissions = `-- name: DueAdmissions :many
-SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= clock_timestamp() ORDER BY due_at LIMIT $1
+SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= clock_timestamp() AND run_id > $1 ORDER BY run_id LIMIT $2
 `
 
 type DueAdmissionsRow struct {
@@ -115,8 +115,8 @@ type DueAdmissionsRow struct {
 	RunID    uuid.UUID `json:"run_id"`
 }
 
-func (q *Queries) DueAdmissions(ctx context.Context, db DBTX, limit int32) ([]DueAdmissionsRow, error) {
-	rows, err := db.Query(ctx, dueAdmissions, limit)
+func (q *Queries) DueAdmissions(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]DueAdmissionsRow, error) {
+	rows, err := db.Query(ctx, dueAdmissions, after, count)
 	if err != nil {
 		return nil, err
 	}
@@ -430,18 +430,29 @@ func (q *Queries) PutAdmission(ctx context.Context, db DBTX, runID uuid.UUID, te
 }
 
 const putOffAttestation = `-- name: PutOffAttestation :exec
-UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => $1::float8) WHERE run_id = $2 AND state = 'requested'
+UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => $1::float8) WHERE run_id = $2 AND state = 'requested' AND expires_at = $3
 `
 
-func (q *Queries) PutOffAttestation(ctx context.Context, db DBTX, seconds float64, runID uuid.UUID) error {
-	_, err := db.Exec(ctx, putOffAttestation, seconds, runID)
+func (q *Queries) PutOffAttestation(ctx context.Context, db DBTX, seconds float64, runID uuid.UUID, until time.Time) error {
+	_, err := db.Exec(ctx, putOffAttestation, seconds, runID, until)
 	return err
+}
+
+const requestedAttestation = `-- name: RequestedAttestation :one
+SELECT expires_at FROM attestations WHERE tenant_id = $1 AND run_id = $2 AND state = 'requested'
+`
+
+func (q *Queries) RequestedAttestation(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (time.Time, error) {
+	row := db.QueryRow(ctx, requestedAttestation, tenantID, runID)
+	var expires_at time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
 }
 
 const revokableLeases = `-- name: RevokableLeases :many
 SELECT l.tenant_id, l.run_id, l.lease_id, l.fencing_token, l.phase, r.state, (r.cancel_at IS NOT NULL)::boolean AS cancelling, r.stop_signal FROM run_leases l JOIN runs r ON r.id = l.run_id
 WHERE (r.cancel_at < clock_timestamp() - make_interval(secs => $1::float8)
-    OR r.stop_signal_at < clock_timestamp() - make_interval(secs => $2::float8))
+    OR r.stop_signal = 'budget' AND r.stop_signal_at < clock_timestamp() - make_interval(secs => $2::float8))
   AND l.run_id > $3 ORDER BY l.run_id LIMIT $4
 `
 
@@ -456,7 +467,7 @@ type RevokableLeasesRow struct {
 	StopSignal   string    `json:"stop_signal"`
 }
 
-// Leases of runs whose cancel grace is over, or that were told to stop and did not.
+// Leases of runs whose cancel grace is over, or that were told to stop for the budget and did not. Time-outs have a clock of their own.
 func (q *Queries) RevokableLeases(ctx context.Context, db DBTX, cancelSeconds float64, stopSeconds float64, after uuid.UUID, count int32) ([]RevokableLeasesRow, error) {
 	rows, err := db.Query(ctx, revokableLeases,
 		cancelSeconds,

@@ -44,15 +44,16 @@ type Artifact struct {
 }
 
 type Attempt struct {
-	ID        uuid.UUID  `json:"id"`
-	TenantID  uuid.UUID  `json:"tenant_id"`
-	RunID     uuid.UUID  `json:"run_id"`
-	AttemptNo int32      `json:"attempt_no"`
-	State     string     `json:"state"`
-	Code      string     `json:"code"`
-	WorkerID  uuid.UUID  `json:"worker_id"`
-	StartedAt time.Time  `json:"started_at"`
-	EndedAt   *time.Time `json:"ended_at"`
+	ID          uuid.UUID  `json:"id"`
+	TenantID    uuid.UUID  `json:"tenant_id"`
+	RunID       uuid.UUID  `json:"run_id"`
+	AttemptNo   int32      `json:"attempt_no"`
+	State       string     `json:"state"`
+	Code        string     `json:"code"`
+	WorkerID    uuid.UUID  `json:"worker_id"`
+	StartedAt   time.Time  `json:"started_at"`
+	EndedAt     *time.Time `json:"ended_at"`
+	RunActiveMs int64      `json:"run_active_ms"`
 }
 
 type Attestation struct {

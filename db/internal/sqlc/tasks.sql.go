@@ -201,7 +201,7 @@ func (q *Queries) TaskEvents(ctx context.Context, db DBTX, tenantID uuid.UUID, t
 }
 
 const tasksToRun = `-- name: TasksToRun :many
-SELECT tenant_id, id FROM tasks WHERE auto_run ORDER BY created_at LIMIT $1
+SELECT tenant_id, id FROM tasks WHERE auto_run AND id > $1 ORDER BY id LIMIT $2
 `
 
 type TasksToRunRow struct {
@@ -210,8 +210,8 @@ type TasksToRunRow struct {
 }
 
 // Tasks for which the control plane makes the next run by itself.
-func (q *Queries) TasksToRun(ctx context.Context, db DBTX, limit int32) ([]TasksToRunRow, error) {
-	rows, err := db.Query(ctx, tasksToRun, limit)
+func (q *Queries) TasksToRun(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]TasksToRunRow, error) {
+	rows, err := db.Query(ctx, tasksToRun, after, count)
 	if err != nil {
 		return nil, err
 	}

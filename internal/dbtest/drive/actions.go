@@ -48,7 +48,12 @@ func (g *generator) actions() []action {
 	case s == run.AwaitingVerification:
 		return append(as, post(run.Attestor, run.AttestationAcceptedEvent{Statement: "Seen in production."}),
 			post(run.Attestor, run.AttestationRefusedEvent{Statement: "Does not work.", Reason: "It fails."}),
-			action{run.KindAttestationExpired, 0.3, func(ctx context.Context) error { return g.Store.ExpireAttestation(ctx, g.ref) }},
+			action{run.KindAttestationExpired, 0.3, func(ctx context.Context) error {
+				if err := g.AttestationDue(ctx, g.ref); err != nil {
+					return err
+				}
+				return g.Store.ExpireAttestation(ctx, g.ref)
+			}},
 			post(run.Scheduler, run.AttestationExpiredEvent{Outcome: run.ExpiryExpire}))
 	case g.info.Lease == nil:
 		return append(as, g.unheld()...)
@@ -121,7 +126,7 @@ func (g *generator) atGate() []action {
 		decide(run.KindChangesRequested, 0.4, policy.RequestChanges, "Do it differently."),
 		decide(run.KindRejected, 0, policy.Reject, "No."),
 		{run.KindApprovalExpired, 0, func(ctx context.Context) error {
-			return g.Store.ExpireGate(ctx, db.DueGate{Ref: g.ref, Gate: gate.ID, Parked: gate.Expired && g.rng.IntN(2) == 0})
+			return g.Store.ExpireGate(ctx, db.DueGate{Ref: g.ref, Gate: gate.ID, Revision: gate.Revision, Parked: gate.Expired && g.rng.IntN(2) == 0})
 		}},
 		{run.KindGateBypassed, 0, func(ctx context.Context) error {
 			a := run.Approval{Gate: run.GateRef{ID: gate.ID, Revision: gate.Revision, Digest: gate.Digest}, Deciders: []run.Actor{g.Admin.Actor()},

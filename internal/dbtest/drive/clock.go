@@ -30,6 +30,11 @@ func (w *World) GateDue(ctx context.Context, gate uuid.UUID) error {
 	return w.one(ctx, `UPDATE gates SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1`, gate)
 }
 
+// AttestationDue makes the time of the run's requested attestation run out.
+func (w *World) AttestationDue(ctx context.Context, ref db.Ref) error {
+	return w.one(ctx, `UPDATE attestations SET expires_at = clock_timestamp() - interval '1 second' WHERE run_id = $1 AND state = 'requested'`, ref.Run)
+}
+
 func (w *World) one(ctx context.Context, statement string, args ...any) error {
 	tag, err := w.Owner.Exec(ctx, statement, args...)
 	if err == nil && tag.RowsAffected() != 1 {
