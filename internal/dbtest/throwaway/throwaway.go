@@ -7,6 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"signalbox/internal/pgserver"
 )
@@ -25,8 +29,9 @@ type Options struct {
 
 // Cluster is a running cluster that will be removed.
 type Cluster struct {
-	server *pgserver.Server
-	dir    string
+	server  *pgserver.Server
+	dir     string
+	options pgserver.Options
 }
 
 // Start makes and starts a cluster below the system's folder for temporary files.
@@ -43,11 +48,12 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	for key, value := range o.Settings {
 		settings[key] = value
 	}
-	server, err := pgserver.Start(ctx, pgserver.Options{Dir: dir, Fsync: o.Fsync, Settings: settings})
+	options := pgserver.Options{Dir: dir, Fsync: o.Fsync, Settings: settings}
+	server, err := pgserver.Start(ctx, options)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &Cluster{server: server, dir: dir}, nil
+	return &Cluster{server: server, dir: dir, options: options}, nil
 }
 
 // URL is the address of the superuser in the database postgres; dbtest makes the other addresses from it.
@@ -55,6 +61,35 @@ func (c *Cluster) URL() string { return c.server.URL(pgserver.Superuser, "postgr
 
 // Server is the running server, for tests that stop or kill it.
 func (c *Cluster) Server() *pgserver.Server { return c.server }
+
+// Crash stops the server at once, as a power cut does: no checkpoint, every session cut. It returns when it has ended.
+func (c *Cluster) Crash() error {
+	raw, err := os.ReadFile(filepath.Join(c.dir, "data", "postmaster.pid"))
+	if err != nil {
+		return fmt.Errorf("crash the test cluster: %w", err)
+	}
+	first, _, _ := strings.Cut(string(raw), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil {
+		return fmt.Errorf("crash the test cluster: %w", err)
+	}
+	// SIGQUIT is Postgres's "immediate": the whole family ends.
+	if err := syscall.Kill(pid, syscall.SIGQUIT); err != nil {
+		return fmt.Errorf("crash the test cluster: %w", err)
+	}
+	<-c.server.Exited()
+	return nil
+}
+
+// Again starts the server after Crash, at the same address; it recovers by itself.
+func (c *Cluster) Again(ctx context.Context) error {
+	server, err := pgserver.Start(ctx, c.options)
+	if err != nil {
+		return fmt.Errorf("start the test cluster again: %w", err)
+	}
+	c.server = server
+	return nil
+}
 
 // Remove stops the server and deletes its folder.
 func (c *Cluster) Remove(ctx context.Context) error {

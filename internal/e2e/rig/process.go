@@ -1,0 +1,91 @@
+package rig
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Process is `signalbox serve` as a process of its own, at the rig's address.
+type Process struct {
+	r      *Rig
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// ServeProcess replaces the server inside the test by the real program, with the same times, database and folders.
+func (r *Rig) ServeProcess() *Process {
+	r.T.Helper()
+	r.StopServer()
+	p := &Process{r: r}
+	p.Start()
+	r.T.Cleanup(p.Kill)
+	return p
+}
+
+// Start starts the program, again after Kill, and waits until it answers.
+func (p *Process) Start() {
+	r := p.r
+	r.T.Helper()
+	path := filepath.Join(r.Dir, "serve.log")
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	r.must(err, "open the server's log")
+	t := r.options.Timing
+	p.cmd = exec.Command(Binary(r.T, "cmd/signalbox"), "serve")
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + r.Dir, "LANG=C.UTF-8", "SIGNALBOX_LOG_FORMAT=text",
+		"SIGNALBOX_ADDR=" + strings.TrimPrefix(r.URL, "http://"), "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL,
+		"SIGNALBOX_ARTIFACT_URL=file://" + r.path("artifacts"), "SIGNALBOX_LOCAL_FORGE=" + r.path("forge"), "SIGNALBOX_SESSION_KEY=" + sessionKey,
+		"SIGNALBOX_LEASE_TTL=" + t.LeaseTTL.String(), "SIGNALBOX_CANCEL_GRACE=" + t.CancelGrace.String(), "SIGNALBOX_BACKOFF_SCALE=" + fmt.Sprint(t.BackoffScale),
+		"SIGNALBOX_REAPER_TICK=50ms",
+	}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.exited = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		// The parent-death signal follows the thread, so the thread lives as long as the process.
+		runtime.LockOSThread()
+		defer out.Close()
+		if err := p.cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		_ = p.cmd.Wait() // it is killed
+		close(p.exited)
+	}()
+	r.must(<-started, "start the server")
+	r.Eventually("the server answers", 30*time.Second, func() (bool, string) {
+		select {
+		case <-p.exited:
+			r.T.Fatalf("rig: the server ended: %s", tail(path, 4<<10))
+		default:
+		}
+		resp, err := http.Get(r.URL + "/healthz") //nolint:noctx // one look
+		if err != nil {
+			return false, err.Error()
+		}
+		resp.Body.Close()
+		return true, ""
+	})
+}
+
+// Kill ends the program at once (SIGKILL) and waits for its end.
+func (p *Process) Kill() {
+	select {
+	case <-p.exited:
+		return
+	default:
+	}
+	if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		p.r.T.Errorf("rig: kill the server: %v", err)
+	}
+	<-p.exited
+}
