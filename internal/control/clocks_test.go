@@ -1,0 +1,227 @@
+package control_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"signalbox/db"
+	"signalbox/internal/control"
+	"signalbox/internal/dbtest/drive"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+)
+
+// failure is why the run's last failed attempt ended.
+func (w *world) failure(t testing.TB, ref db.Ref) (code string) {
+	t.Helper()
+	must(t, w.Owner.QueryRow(t.Context(), `SELECT code FROM attempts WHERE run_id = $1 ORDER BY attempt_no DESC LIMIT 1`, ref.Run).Scan(&code))
+	return code
+}
+
+// R-FAIL-5: a worker that took the run and never started is not waited for; it has nothing to store.
+func TestStartTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.Leased)
+	w.pass(t, 119*time.Second)
+	w.keep(t, at.Ref)
+	once(t, w.clocks(), 0)
+	w.pass(t, 2*time.Second)
+	w.keep(t, at.Ref)
+	replicas(t, 1, many(3, w.clocks)...)
+	w.is(t, at.Ref, run.Queued)
+	w.logged(t, at.Ref, run.KindAttemptFailed, 1)
+	if c := w.failure(t, at.Ref); c != string(run.CodeStartTimeout) {
+		t.Errorf("the attempt failed with %s", c)
+	}
+	if s := w.count(t, `SELECT count(*) FROM ended_leases WHERE run_id = $1 AND state = 'REVOKED'`, at.Ref.Run); s != 1 {
+		t.Errorf("%d leases were revoked", s)
+	}
+	if _, err := at.Lease.Do(t.Context(), run.Start{}); !db.Lost(err) {
+		t.Errorf("the late start was answered %v", err)
+	}
+}
+
+// R-FAIL-5: when the attempt's time is over its worker is told first and has the grace to store what it has.
+func TestAttemptTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.Executing)
+	w.pass(t, 44*time.Minute)
+	w.keep(t, at.Ref)
+	once(t, w.clocks(), 0)
+	if p := got(at.Lease.Beat(t.Context()))(t); p.Signal != db.SignalAlive {
+		t.Errorf("signal %s before its time", p.Signal)
+	}
+	w.pass(t, 2*time.Minute)
+	w.keep(t, at.Ref)
+	once(t, w.clocks(), 0)
+	if p := got(at.Lease.Beat(t.Context()))(t); p.Signal != db.SignalTimeout {
+		t.Errorf("signal %s after its time", p.Signal)
+	}
+	w.is(t, at.Ref, run.Executing)
+	// The reaper leaves it to this clock, whatever it looks at.
+	w.pass(t, grace-time.Second)
+	w.keep(t, at.Ref)
+	once(t, w.clocks(), 0)
+	w.pass(t, 2*time.Second)
+	w.keep(t, at.Ref)
+	once(t, (&control.Reaper{Store: w.Store, StopGrace: grace, Silent: day}).RunOnce, 0)
+	replicas(t, 1, many(3, w.clocks)...)
+	w.is(t, at.Ref, run.Queued)
+	w.logged(t, at.Ref, run.KindAttemptFailed, 1)
+	if c := w.failure(t, at.Ref); c != string(run.CodeAttemptTimeout) {
+		t.Errorf("the attempt failed with %s", c)
+	}
+	// The next attempt has all its time, and the signal is gone with the lease.
+	must(t, w.Due(t.Context(), at.Ref))
+	l := got(w.ClaimRun(t.Context(), w.Workers[1], at.Ref))(t)
+	must(t, l.Prepare(t.Context()))
+	w.pass(t, 30*time.Minute)
+	w.keep(t, at.Ref)
+	once(t, w.clocks(), 0)
+	if p := got(l.Beat(t.Context()))(t); p.Signal != db.SignalAlive {
+		t.Errorf("signal %s in the next attempt", p.Signal)
+	}
+}
+
+// R-FAIL-5: what people take to decide does not count against the attempt nor the run: a plan that is approved after
+// hours is carried out with the time that was left.
+func TestTimeAtAGateDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	c := drive.Ordinary()
+	c.PlanGate = true
+	ref := got(w.Run(t.Context(), c))(t)
+	l := got(w.ClaimRun(t.Context(), w.Workers[0], ref))(t)
+	must(t, l.Prepare(t.Context()))
+	w.pass(t, 20*time.Minute)
+	w.keep(t, ref)
+	got(l.Plan(t.Context(), "the plan"))(t)
+	w.is(t, ref, run.WaitingForApproval)
+	w.pass(t, 10*time.Hour)
+	once(t, w.clocks(), 0)
+	must(t, w.Approve(t.Context(), ref))
+	l = got(w.ClaimRun(t.Context(), w.Workers[0], ref))(t)
+	for range 2 {
+		once(t, w.clocks(), 0)
+		if p := got(l.Beat(t.Context()))(t); p.Signal != db.SignalAlive {
+			t.Fatalf("signal %s though only people took long", p.Signal)
+		}
+		w.pass(t, 12*time.Minute)
+		w.keep(t, ref)
+	}
+	w.is(t, ref, run.Executing)
+	// The 20 minutes before the gate do count.
+	w.pass(t, 2*time.Minute)
+	w.keep(t, ref)
+	once(t, w.clocks(), 0)
+	if p := got(l.Beat(t.Context()))(t); p.Signal != db.SignalTimeout {
+		t.Errorf("signal %s after 46 minutes of work", p.Signal)
+	}
+}
+
+// R-FAIL-5: a run that takes too long is EXPIRED or FAILED as policy says, whether its worker obeys or not.
+func TestRunTimeout(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []policy.Outcome{policy.OnExpire, policy.OnFail} {
+		for _, state := range []run.State{run.Leased, run.Executing, run.Verifying, run.PRCreating} {
+			for _, obeys := range []bool{false, true} {
+				if obeys && state == run.Leased {
+					continue // not told, because it has nothing to store
+				}
+				t.Run(fmt.Sprintf("%s %s obeys=%t", outcome, state, obeys), func(t *testing.T) {
+					t.Parallel()
+					w := newWorld(t, drive.Options{Policy: fmt.Sprintf("schema: 1\nversion: x\nrun_timeout: {outcome: %s}\n", outcome)})
+					at := w.at(t, state)
+					w.pass(t, 3*time.Hour+time.Minute)
+					w.keep(t, at.Ref)
+					if state != run.Leased {
+						once(t, w.clocks(), 0)
+						if p := got(at.Lease.Beat(t.Context()))(t); p.Signal != db.SignalTimeout {
+							t.Errorf("signal %s", p.Signal)
+						}
+						w.is(t, at.Ref, state)
+					}
+					if obeys {
+						got(at.Lease.Do(t.Context(), run.AttemptHasFailed{Code: run.CodeAttemptTimeout, Summary: "Told to stop."}))(t)
+					} else {
+						w.pass(t, grace+time.Second)
+						w.keep(t, at.Ref)
+						replicas(t, 1, many(2, w.clocks)...)
+					}
+					i := w.info(t, at.Ref)
+					switch {
+					case outcome == policy.OnExpire && (i.State != run.Expired || i.Reason != run.CodeRunTimeout):
+						t.Errorf("run is %s: %s", i.State, i.Reason)
+					case outcome == policy.OnFail && (i.State != run.Failed || i.Failure == nil || i.Failure.Code != run.CodeRunTimeout):
+						t.Errorf("run is %s: %+v", i.State, i.Failure)
+					}
+					w.logged(t, at.Ref, run.KindRunTimeout, 1)
+					once(t, w.clocks(), 0)
+					once(t, w.admission(), 0) // not run again by itself
+				})
+			}
+		}
+	}
+}
+
+// R-FAIL-5: a run that no worker takes expires, whichever phase it waits for; one that is taken in time does not.
+func TestQueueTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "schema: 1\nversion: x\nlimits: {queue_timeout: 1h, max_runs: 1}\n"})
+	fresh, verify := w.at(t, run.Queued), w.at(t, run.PatchReady)
+	must(t, verify.Lease.All(t.Context(), run.Release{Reason: "drain"}))
+	w.pass(t, 59*time.Minute)
+	once(t, w.queueClock(), 0)
+	taken := w.at(t, run.Queued)
+	w.pass(t, 2*time.Minute)
+	replicas(t, 2, many(2, w.queueClock)...)
+	for _, r := range []db.Ref{fresh.Ref, verify.Ref} {
+		if i := w.info(t, r); i.State != run.Expired || i.Reason != run.CodeQueueTimeout {
+			t.Errorf("run is %s: %s", i.State, i.Reason)
+		}
+		w.logged(t, r, run.KindTimeout, 1)
+	}
+	w.is(t, taken.Ref, run.Queued)
+	if n := w.count(t, `SELECT count(*) FROM run_queue`); n != 1 {
+		t.Errorf("%d items are left, want one", n)
+	}
+}
+
+// A clock that looked at a lease which is over meanwhile leaves the next worker's lease alone.
+func TestLateClockSparesTheNextLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.Leased)
+	old := at.Lease.Proof()
+	must(t, at.Lease.All(t.Context(), run.Release{Reason: "drain"}))
+	got(w.ClaimRun(t.Context(), w.Workers[1], at.Ref))(t)
+	_, err := w.Store.Apply(t.Context(), at.Ref, db.Intent{Key: "late", By: run.Actor{Kind: run.Scheduler, ID: "run clock"}, Lease: &old,
+		Payload: run.AttemptFailedEvent{Code: run.CodeStartTimeout, Summary: "Late."}})
+	if !db.Lost(err) {
+		t.Errorf("answered %v", err)
+	}
+	w.is(t, at.Ref, run.Leased)
+}
+
+// Limits that cannot be read stop no other run's clock.
+func TestPoisonedClocks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "schema: 1\nversion: x\nlimits: {queue_timeout: 1h, max_runs: 1}\n"})
+	held, waiting := []drive.At{w.at(t, run.Leased), w.at(t, run.Leased)}, []drive.At{w.at(t, run.Queued), w.at(t, run.Queued)}
+	w.pass(t, 2*time.Hour)
+	for _, bad := range slices.Concat(held[:1], waiting[:1]) {
+		w.poison(t, bad.Ref)
+	}
+	clocks, queue := w.clocks(), w.queueClock()
+	once(t, clocks, 1)
+	once(t, queue, 1)
+	w.is(t, held[1].Ref, run.Queued)
+	w.is(t, waiting[1].Ref, run.Expired)
+	once(t, clocks, 0)
+	w.logged(t, held[0].Ref, run.KindAttemptFailed, 0)
+	w.logged(t, waiting[0].Ref, run.KindTimeout, 0)
+}
