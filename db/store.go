@@ -115,8 +115,8 @@ func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 // Now returns the database's clock, the only one that leases know.
 func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.q.Now(ctx, s.pool) }
 
-// inTx runs do in one READ COMMITTED transaction. A deadlock or serialisation
-// failure is tried again, at most three times in all.
+// inTx runs do in one READ COMMITTED transaction. A deadlock, a serialisation
+// failure or a lock that was not had in time is tried again, at most three times in all.
 func (s *Store) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
 	var err error
 	for try := range 3 {
@@ -158,7 +158,7 @@ func (s *Store) tryTx(ctx context.Context, do func(tx pgx.Tx) error) (err error)
 // transient reports an error after which the same transaction may succeed.
 func transient(err error) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (pe.Code == "40001" || pe.Code == "40P01")
+	return ok && (pe.Code == "40001" || pe.Code == "40P01" || pe.Code == "55P03")
 }
 
 func wait(ctx context.Context, d time.Duration) error {
