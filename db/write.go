@@ -162,10 +162,9 @@ func (w *write) effects(s step, active int64, scale float64, c *claimed) error {
 		case run.CleanUp:
 			w.send(r, "cleanup", nil)
 		case run.FollowUp:
-			// Nothing to look up is nothing to tell anybody.
-			if e.What != run.FollowUpReconcile || len(e.Detail) > 0 {
-				w.send(r, e.What, map[string]any{"detail": e.Detail})
-			}
+			// Nothing to look up is nothing to tell anybody; the statement sees that from the operations, which the
+			// events of clocks and of policy do not name.
+			w.send(r, e.What, map[string]any{"detail": e.Detail})
 		case run.Notify:
 			w.send(r, e.What, map[string]any{"state": r.State, "gate": r.Gate})
 		default:

@@ -168,6 +168,24 @@ func TestRunTimeout(t *testing.T) {
 	}
 }
 
+// A run that ends by the clock while an effect may have happened outside leaves the follow-up that names it.
+func TestRunTimeoutWithAnEffectInDoubt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.PRCreating)
+	must(t, at.Lease.Effect(t.Context(), "push_branch", "push", ""))
+	w.pass(t, 3*time.Hour+time.Minute)
+	w.keep(t, at.Ref)
+	once(t, w.clocks(), 0)
+	w.pass(t, grace+time.Second)
+	w.keep(t, at.Ref)
+	once(t, w.clocks(), 1)
+	w.is(t, at.Ref, run.Expired)
+	if n := w.count(t, `SELECT count(*) FROM outbox WHERE run_id = $1 AND topic = 'reconcile_effects' AND payload ->> 'operations' LIKE '%push%'`, at.Ref.Run); n != 1 {
+		t.Errorf("%d follow-ups name the push, want one", n)
+	}
+}
+
 // R-FAIL-5: a run that no worker takes expires, whichever phase it waits for; one that is taken in time does not.
 func TestQueueTimeout(t *testing.T) {
 	t.Parallel()
