@@ -94,7 +94,7 @@ func (s *server) newTaskPage(w http.ResponseWriter, r *http.Request, code int, d
 	if mode == "" {
 		mode = string(run.ModePRCreated)
 	}
-	data.Modes = web.CompletionModes(mode)
+	data.Modes, data.Risks = web.CompletionModes(mode), web.LeastRisks(v.Get("risk"))
 	data.Title, data.Goal, data.BaseRef, data.Scope, data.Exclude = v.Get("title"), v.Get("goal"), v.Get("base_ref"), v.Get("scope"), v.Get("exclude")
 	data.PlanGate, data.AutoPR = v.Get("plan_gate") == "on", v.Get("auto_pr") == "on"
 	// A refused form keeps its key: sending it again is the same request, until its content changes.

@@ -31,11 +31,11 @@ func pages(t *testing.T) map[string]templ.Component {
 		"tasks":       web.TasksPage(sampleTasks()),
 		"tasks_empty": web.TasksPage(web.TasksPageData{Shell: shell()}),
 		"task_new": web.NewTaskPage(web.NewTaskPageData{
-			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo}, {Value: "repo_2", Label: "acme/tools"}}, Modes: web.CompletionModes("pr_created"),
+			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo}, {Value: "repo_2", Label: "acme/tools"}}, Modes: web.CompletionModes("pr_created"), Risks: web.LeastRisks("HIGH"),
 			IdempotencyKey: "K2", PolicyNotes: []string{"Every patch needs one approval.", "Approvers: Ana, Ben."},
 		}),
 		"task_new_invalid": web.NewTaskPage(web.NewTaskPageData{
-			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo, Selected: true}}, Modes: web.CompletionModes("pr_created"), BaseRef: "nowhere", PlanGate: true,
+			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo, Selected: true}}, Modes: web.CompletionModes("pr_created"), Risks: web.LeastRisks("HIGH"), BaseRef: "nowhere", PlanGate: true,
 			IdempotencyKey: "K2", Errors: map[string]string{"goal": "Say what should change.", "base_ref": "There is no branch, tag or commit of this name."},
 		}),
 		"task":           web.TaskPage(sampleTask()),

@@ -15,7 +15,7 @@ import (
 //	POST /preferences             theme=system|light|dark, return_to=PATH
 //	GET  /tasks                   TasksPage          ?q= &state= &repository= &mine=1 &before= | &after=
 //	GET  /tasks/new               NewTaskPage        ?from=TASK
-//	POST /tasks                   repository, goal, title, mode, base_ref, scope, exclude, plan_gate=on, auto_pr=on, idempotency_key
+//	POST /tasks                   repository, goal, title, mode, risk, base_ref, scope, exclude, plan_gate=on, auto_pr=on, idempotency_key
 //	GET  /tasks/{id}              TaskPage
 //	POST /tasks/{id}/runs         idempotency_key    "Run again"
 //	POST /tasks/{id}/cancel       reason, idempotency_key

@@ -39,6 +39,7 @@ type NewTaskPageData struct {
 	Shell
 	Repositories   []Option
 	Modes          []Option // completion modes
+	Risks          []Option // least risk classes
 	Title          string
 	Goal           string
 	BaseRef        string
@@ -50,6 +51,15 @@ type NewTaskPageData struct {
 	Errors         map[string]string // field → sentence; "" → the whole form
 	PolicyNotes    []string          // which gates policy asks for in any case, who may approve
 	StartedFrom    *Link
+}
+
+// LeastRisks are the choices of how risky a task is at least.
+func LeastRisks(chosen string) []Option {
+	all := []Option{{Value: "", Label: "Low, unless policy or the changed paths say more"}, {Value: "MEDIUM", Label: "Medium"}, {Value: "HIGH", Label: "High"}, {Value: "CRITICAL", Label: "Critical"}}
+	for i := range all {
+		all[i].Selected = all[i].Value == chosen
+	}
+	return all
 }
 
 // TaskPageData is one task with its conversation of revisions.

@@ -32,7 +32,7 @@ func described(errs map[string]string, field, hint string) templ.Attributes {
 func newTaskFields() []Option {
 	return []Option{
 		{Value: "repository", Label: "Repository"}, {Value: "goal", Label: "What should change"}, {Value: "mode", Label: "It is complete when"},
-		{Value: "base_ref", Label: "Start from"}, {Value: "title", Label: "Title"}, {Value: "scope", Label: "Only these paths"}, {Value: "exclude", Label: "Never these paths"},
+		{Value: "risk", Label: "Least risk"}, {Value: "base_ref", Label: "Start from"}, {Value: "title", Label: "Title"}, {Value: "scope", Label: "Only these paths"}, {Value: "exclude", Label: "Never these paths"},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/wire"
 )
 
-// R-UI-1, R-SBX-1: words of people, repositories and agents are shown as words: nothing of them runs, loads or asks.
+// R-UI-1: words of people, repositories and agents are shown as words: nothing of them runs, loads or asks.
 func TestBrowserHostileText(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})

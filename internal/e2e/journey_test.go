@@ -70,7 +70,7 @@ func TestJourneys(t *testing.T) {
 		goal := rig.Recipe("Tax is 20 per cent now.",
 			rig.Act{Do: "plan", When: "plan", File: "lib/price.sh"}, rig.Act{Do: "write", When: "plan", File: "lib/price.sh", New: "edited while planning\n"},
 			rig.Act{Do: "replace", File: "lib/price.sh", Old: "rate=19", New: "rate=20"})
-		_, id := r.Submit(wire.TaskCreate{RepositoryId: repo.ID(), Title: "Raise the tax", Goal: goal, Mode: wire.PrCreated, Risk: wire.HIGH})
+		_, id := r.Person("rita").Submit(rig.Task{Repository: repo, Title: "Raise the tax", Goal: goal, Risk: "HIGH"})
 		plan := r.AwaitGate(id)
 		if states := r.States(id); slices.Contains(states, "EXECUTING") || states[len(states)-2] != "PLANNING" {
 			t.Errorf("at the plan's gate the run had passed %v", states)
@@ -94,7 +94,7 @@ func TestJourneys(t *testing.T) {
 		}
 	})
 
-	// R-PLAN-1, R-UI-2: a plan that is sent back goes to PLANNING with the words, and comes back as another revision.
+	// R-UI-2: a plan that is sent back goes to PLANNING with the words, and comes back as another revision.
 	t.Run("plan sent back", func(t *testing.T) {
 		repo := r.Repository("acme/planned", rig.Shop())
 		goal := rig.Recipe("Tax is 20 per cent now.", rig.Act{Do: "plan", When: "plan", File: "lib/price.sh"}, rig.Act{Do: "replace", When: "execute", File: "lib/price.sh", Old: "rate=19", New: "rate=20"})
@@ -111,7 +111,7 @@ func TestJourneys(t *testing.T) {
 		repo.Published(id)
 	})
 
-	// R-DOM-14, lifecycles 2: nothing to change is an outcome of its own, stated by the agent and judged.
+	// Nothing to change is an outcome of its own, stated by the agent and judged.
 	t.Run("no change", func(t *testing.T) {
 		repo := r.Repository("acme/done", rig.Shop())
 		_, id := r.Person("rita").Submit(rig.Task{Repository: repo, Title: "Keep the greeting", Goal: rig.Recipe("It must greet.", rig.Act{Do: "no_change", New: "It greets already."})})
@@ -126,7 +126,7 @@ func TestJourneys(t *testing.T) {
 		noBranch(t, repo)
 	})
 
-	// R-DOM-14: a verified patch is the goal itself; nothing is pushed.
+	// A verified patch is the goal itself; nothing is pushed.
 	t.Run("patch ready for review", func(t *testing.T) {
 		repo := r.Repository("acme/review", rig.Shop())
 		k := raiseTax(repo)
@@ -167,7 +167,7 @@ func TestJourneys(t *testing.T) {
 		noBranch(t, repo)
 	})
 
-	// R-TRN-14: a failed verification goes back with its output, is repaired in the same attempt, and passes.
+	// R-TRN-14, R-DOM-14: the agent's "done" is a proposal; a failed verification goes back with its output, is repaired in the same attempt, and passes.
 	t.Run("repaired", func(t *testing.T) {
 		repo := r.Repository("acme/repaired", rig.Shop())
 		goal := rig.Recipe("Tax is 20 per cent now.", rig.Act{Do: "replace", When: "first", File: "lib/price.sh", Old: "rate=19", New: "rate=25"},
@@ -182,6 +182,43 @@ func TestJourneys(t *testing.T) {
 		branch, _ := repo.Published(id)
 		if !strings.Contains(repo.File(branch, "lib/price.sh"), "rate=20") {
 			t.Error("the branch has not the repaired file")
+		}
+	})
+
+	// R-ATT-1, R-LEASE-2: the change is verified under another lease, in another sandbox and on a fresh checkout of exactly
+	// the stored patch; the page says where that was the same worker.
+	t.Run("independent verification", func(t *testing.T) {
+		repo := r.Repository("acme/independent", rig.Shop())
+		goal := rig.Recipe("Tax is 20 per cent now.", rig.Act{Do: "replace", File: "lib/price.sh", Old: "rate=19", New: "rate=20"},
+			// What the agent leaves beside its change is not there when the change is verified.
+			rig.Act{Do: "write", File: ".git/hooks/pre-commit", New: "#!/bin/sh\nexit 1\n"}, rig.Act{Do: "write", File: "ignored/left-behind", New: "x\n"}, rig.Act{Do: "write", File: ".gitignore", New: "ignored/\n"})
+		_, id := r.Person("rita").Submit(rig.Task{Repository: repo, Title: "Raise the tax", Goal: goal})
+		gate := r.AwaitGate(id)
+		if page := r.Person("ana").Get("/gates/" + gate); !strings.Contains(page.Main(), "the same worker that made the patch") {
+			t.Errorf("the page does not say who verified: %s", page.Main())
+		}
+		r.Person("ana").Approve(gate)
+		r.Await(id, wire.RunStateSUCCEEDED)
+		branch, _ := repo.Published(id)
+		if files := repo.Git("diff", "--name-only", "main", branch); files != ".gitignore\nlib/price.sh" {
+			t.Errorf("the branch changes %q", files)
+		}
+		seen := map[string]bool{}
+		last := 0.0
+		for _, e := range r.Events(id) {
+			if e.Kind != "lease_acquired" {
+				continue
+			}
+			lease, _ := e.Payload["lease"].(map[string]any)
+			token, _ := lease["token"].(float64)
+			name, _ := lease["id"].(string)
+			if name == "" || seen[name] || token <= last {
+				t.Errorf("lease %v after token %v", lease, last)
+			}
+			seen[name], last = true, token
+		}
+		if len(seen) != 3 {
+			t.Errorf("%d leases, want one each to execute, verify and publish", len(seen))
 		}
 	})
 
@@ -211,7 +248,7 @@ func TestJourneys(t *testing.T) {
 	})
 }
 
-// R-TRN-11, R-DOM-14: where policy and task agree, a verified patch of low risk goes out without a person.
+// Where policy and task agree, a verified patch of low risk goes out without a person.
 func TestJourneyAutomatic(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady(), Policy: "schema: 1\nversion: automatic-1\nauto_pr: {allowed: true}\n"})
@@ -232,7 +269,7 @@ func TestJourneyAutomatic(t *testing.T) {
 	noBranch(t, other)
 }
 
-// R-ATT-1, R-ATT-3: where an attestation is asked for, the run halts without a lease, shown as not yet verified.
+// Where an attestation is asked for, the run halts without a lease, shown as not yet verified.
 func TestJourneyAttestation(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady(), Policy: "schema: 1\nversion: attested-1\nattestation: {required: true}\n"})
@@ -256,7 +293,7 @@ func TestJourneyAttestation(t *testing.T) {
 	}
 }
 
-// R-DOM-14, U5, U6, A5: twenty people approve one gate at once: one event, one queue row, and nineteen answers that say
+// U5, U6, A5: twenty people approve one gate at once: one event, one queue row, and nineteen answers that say
 // that theirs was not needed; all twenty are stored.
 func TestTwentyApproveAtOnce(t *testing.T) {
 	t.Parallel()

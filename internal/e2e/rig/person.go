@@ -79,6 +79,9 @@ func (p *Person) Submit(k Task) (task, run string) {
 	set.Set("title", k.Title)
 	set.Set("goal", k.Goal)
 	for name, value := range map[string]string{"mode": k.Mode, "risk": k.Risk, "base_ref": k.BaseRef, "scope": strings.Join(k.Scope, "\n"), "exclude": strings.Join(k.Exclude, "\n")} {
+		if _, there := set[name]; value != "" && !there {
+			t.Fatalf("the form has no field %s", name)
+		}
 		if value != "" {
 			set.Set(name, value)
 		}
