@@ -28,6 +28,11 @@ func decide(r Run, c Command, f Facts) (Payload, error) {
 	if r.State == Cancelling {
 		return decideCancelling(r, c, f)
 	}
+	// A result counts only where it is expected, even where what is wrong with it would end the run in any state: a
+	// judge who speaks before the verifier is refused, not believed.
+	if at, bound := expectedIn(c); bound && r.State != at {
+		return nil, &IllegalError{State: r.State, Kind: Kind(c.Name())}
+	}
 	switch c := c.(type) {
 	case Start:
 		return WorkerStartedEvent{}, nil
@@ -79,6 +84,32 @@ func decide(r Run, c Command, f Facts) (Payload, error) {
 		return decideStopped(r, c, f)
 	}
 	return nil, &IllegalError{State: r.State, Kind: Kind(c.Name())}
+}
+
+// expectedIn returns the one state in which a command makes sense; false for those
+// that end the work wherever it is.
+func expectedIn(c Command) (State, bool) {
+	switch c.(type) {
+	case Start:
+		return Leased, true
+	case SandboxIsReady:
+		return Preparing, true
+	case ContextIsReady:
+		return ContextBuilding, true
+	case PlanSubmitted:
+		return Planning, true
+	case PatchSubmitted, ReportSubmitted, NoChangeSubmitted:
+		return Executing, true
+	case VerifyStarted:
+		return PatchReady, true
+	case VerifyReported:
+		return Verifying, true
+	case JudgeReported:
+		return Judging, true
+	case PRReported, BaseHasMoved, BranchWasTouched, EffectIsAmbiguous:
+		return PRCreating, true
+	}
+	return "", false
 }
 
 // decideCancelling: whatever ends the work of a run that is being cancelled is
