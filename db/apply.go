@@ -57,15 +57,16 @@ type Ack struct {
 
 const maxTries = 3
 
-// Apply is the one door: it loads the run, answers a repeated key, decides,
-// reduces, and writes state, event, queue, lease, gate, attempt, outbox and key
-// as one statement that is guarded by the run's version. A losing racer decides
-// again on the new truth, at most three times. A change that concerns the task as
-// well is made under the run's and the task's row locks.
+// Apply is the one door: it loads the run, decides, reduces, and writes state,
+// event, queue, lease, gate, attempt, outbox and key as one statement that is
+// guarded by the run's version. A losing racer decides again on the new truth, at
+// most three times. A change that concerns the task as well is made under the
+// run's and the task's row locks. A repeat gets the first answer: the statement
+// refuses a key that was used, so only a refusal is worth looking the key up.
 func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 	taken := false
-	for range maxTries {
-		ack, err := s.applyOptimistic(ctx, ref, in)
+	for try := range maxTries {
+		ack, err := s.applyOptimistic(ctx, ref, in, try > 0)
 		switch {
 		case errors.Is(err, errNeedsLocks):
 			ack, err = s.applyLocked(ctx, ref, in)
@@ -90,13 +91,17 @@ func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 }
 
 // orReplayed answers a refusal by the stored answer where the same request was
-// carried out between the look at its key and the look at the run.
+// carried out before. A key that was used with other content says so.
 func (s *Store) orReplayed(ctx context.Context, ref Ref, in Intent, ack Ack, err error) (Ack, error) {
 	if err == nil {
 		return ack, nil
 	}
-	if again, ok, lookErr := s.replayed(ctx, s.pool, ref, in); ok && lookErr == nil {
+	again, ok, lookErr := s.replayed(ctx, s.pool, ref, in)
+	switch {
+	case ok && lookErr == nil:
 		return again, nil
+	case fault.KindOf(lookErr) == fault.Invalid:
+		return ack, lookErr
 	}
 	return ack, translate(err, "run")
 }
@@ -112,9 +117,11 @@ func keyTaken(err error) bool {
 	return c == "idempotency_keys_pk" || c == "run_events_run_event_id_key"
 }
 
-func (s *Store) applyOptimistic(ctx context.Context, ref Ref, in Intent) (Ack, error) {
-	if ack, ok, err := s.replayed(ctx, s.pool, ref, in); ok || err != nil {
-		return ack, err
+func (s *Store) applyOptimistic(ctx context.Context, ref Ref, in Intent, look bool) (Ack, error) {
+	if look {
+		if ack, ok, err := s.replayed(ctx, s.pool, ref, in); ok || err != nil {
+			return ack, err
+		}
 	}
 	row, err := s.q.LoadRun(ctx, s.pool, ref.Tenant, ref.Run)
 	if err != nil {

@@ -62,7 +62,7 @@ const (
 func start(b *testing.B) *product {
 	ctx := b.Context()
 	data, cluster := dbtest.NewCluster(b, throwaway.Options{Fsync: true, Settings: map[string]string{
-		"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "top", "max_wal_size": "4GB", "checkpoint_timeout": "30min",
+		"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "top", "max_wal_size": "4GB", "checkpoint_timeout": "30min", "track_activity_query_size": "32768",
 	}})
 	p := &product{b: b, engine: data.EngineURL}
 	var err error

@@ -47,7 +47,7 @@ func (r report) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	line("%s · commit %s · %s · %d cores · %s · PostgreSQL %s, fsync on", time.Now().UTC().Format("2006-01-02 15:04 UTC"), commit(), system(), runtime.NumCPU(), runtime.Version(), r.postgres)
-	line("Load average before: %s; after: %s. Neighbours change the rates, hardly the ratios.\n", r.load, load())
+	line("Load average before: %s; after: %s. A load above the number of cores lowers the ratios as well: the server needs more of them than pgbench.\n", r.load, load())
 	line("Durable transitions per second, acknowledged over HTTP (LEASED → PREPARING), beside pgbench of the same SQL.")
 	line("Medians of %d interleaved rounds; ratios with their quartiles.\n", rounds)
 	line("clients\tHTTP\tpgbench: write\tHTTP/write\tpgbench: reads + write\tHTTP/(reads + write)")
