@@ -193,6 +193,10 @@ func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limi
 	}
 	var shown []web.TimelineEvent
 	for _, e := range events {
+		if e.Seq > info.Version {
+			// Newer than the rest of what is shown. A client that had it would not be sent the rest again.
+			break
+		}
 		t, err := timelineEvent(e)
 		if err != nil {
 			return nil, err
