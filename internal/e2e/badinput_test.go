@@ -125,7 +125,7 @@ func TestBadInput(t *testing.T) {
 func settled(r *rig.Rig, run string) *wire.Run {
 	r.T.Helper()
 	var got *wire.Run
-	r.Eventually(run+" settles", 2*rig.Patience, func() (bool, string) {
+	r.Eventually(run+" settles", 5*rig.Patience, func() (bool, string) {
 		got = r.Run(run)
 		return got.Terminal || got.State == waits, string(got.State) + "\n" + r.History(run)
 	})

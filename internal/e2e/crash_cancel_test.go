@@ -52,7 +52,7 @@ func cancelCases() []cancelCase {
 	}
 }
 
-// R-CAN-1, R-CAN-2, R-CAN-3, R-CAN-4: a cancel in each state stops the work, keeps what there is, leaves no process and
+// R-CAN-1, R-CAN-2, R-CAN-3, R-CAN-4, R-DRILL-3, R-TEST-11: a cancel in each state stops the work, keeps what there is, leaves no process and
 // makes nothing new outside. That it was asked for and that it was done are two facts.
 func TestCancelInEachState(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"signalbox/internal/e2e/rig"
@@ -34,7 +35,7 @@ func crashPoints() []crashPoint {
 	}
 }
 
-// R-RCV-1, R-RCV-2, R-RCV-5, R-PR-1: a worker that is killed at any point leaves exactly one continuation. What it had
+// R-RCV-1, R-RCV-2, R-RCV-5, R-PR-1, R-DRILL-1, R-TEST-8, R-TEST-13: a worker that is killed at any point leaves exactly one continuation. What it had
 // reported is durable, what it had not is done again, and nothing outside exists twice.
 func TestCrashWorkerKilled(t *testing.T) {
 	t.Parallel()
@@ -100,6 +101,55 @@ func TestCrashWorkerKilled(t *testing.T) {
 			branch, _ := repo.Published(run)
 			if got := repo.Git("diff", "--stat=80", "main", branch); !slices.Contains([]string{" lib/price.sh | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)"}, got) {
 				t.Errorf("the branch changes:\n%s", got)
+			}
+			wellKept(r, run)
+		})
+	}
+}
+
+// R-RCV-1, R-FAIL-1, R-LEASE-5: a run whose workers die each time ends by itself, with the reason, and its page says so;
+// in publication a person is not left with a run that claims to work.
+func TestCrashTooOften(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, point, category, code string }{
+		{"in execution", worker.PointInExecution, "INFRASTRUCTURE", "WORKER_LOST"},
+		{"in verification", worker.PointInVerification, "INFRASTRUCTURE", "WORKER_LOST"},
+		{"in publication", worker.PointAfterPush, "PR_CREATION_FAILED", "WORKER_LOST"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, rig.Options{Workers: -1, Policy: "schema: 1\nversion: twice-1\nlimits: {max_attempts: 2, redeliveries: 1, max_runs: 1}\nauto_pr: {allowed: true}\n"})
+			p := newPoints(t)
+			repo := r.Repository("acme/shop", rig.Shop())
+			_, run := r.Submit(wire.TaskCreate{RepositoryId: repo.ID(), Title: "Raise the tax", AutoPr: true, Goal: rig.Recipe("Tax is 20 per cent now.", rig.Act{Do: "say", New: "Looking for the rate."}, good())})
+			w := r.LaunchWorker(p.worker(rig.WorkerOptions{}))
+			for range 2 {
+				p.kill(c.point)
+				r.Eventually("the worker dies", rig.Patience, func() (bool, string) {
+					select {
+					case <-w.Exited():
+						return true, ""
+					default:
+						return false, r.History(run) + w.Log()
+					}
+				})
+				w = w.Again()
+			}
+			got := r.Await(run, wire.RunStateFAILED)
+			if f := got.Failure; f == nil || f.Category != c.category || f.ReasonCode != c.code || f.Summary == "" {
+				t.Errorf("failure %+v\n%s", got.Failure, r.History(run))
+			}
+			if n := r.Count(run, "worker_lost"); n != 2 {
+				t.Errorf("%d × worker_lost\n%s", n, r.History(run))
+			}
+			page := r.Person("rita").Get("/runs/" + run).Main()
+			for _, branch := range repo.Branches() {
+				if !strings.Contains(page, branch) {
+					t.Errorf("the page does not name the branch that was pushed: %s", page)
+				}
+			}
+			if !strings.Contains(page, c.code) {
+				t.Errorf("the page does not give the reason: %s", page)
 			}
 			wellKept(r, run)
 		})
