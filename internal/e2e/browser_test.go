@@ -75,7 +75,8 @@ func TestBrowserJourney(t *testing.T) {
 	ana.shot("gate-sent-back")
 	second := r.AwaitGate(run, gate)
 	ana.open("/gates/" + second)
-	if got := ana.text(".gate-main"); !strings.Contains(got, "hello, world") || !strings.Contains(got, "rate=20") {
+	// The text as it is in the document: what is far below is not laid out yet.
+	if got := eval[string](ana, `document.querySelector(".gate-main").textContent`); !strings.Contains(got, "hello, world") || !strings.Contains(got, "rate=20") {
 		t.Errorf("the new revision does not show both changes: %s", got)
 	}
 	feedback := r.Artifacts(run, "patch")

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
 	"signalbox/internal/e2e/rig"
@@ -97,5 +99,50 @@ func TestStreamResumes(t *testing.T) {
 	}
 	if status, err := rita.Stream(t.Context(), path, last, func(rig.Message) bool { return false }); err != nil || status != 204 {
 		t.Errorf("coming back to a finished run: %d %v", status, err)
+	}
+}
+
+// R-UI-1: whatever moment a message is made in, its panel is as new as its rows: many streams end with the end shown.
+func TestStreamsShowTheEnd(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, rig.Options{Timing: steady()})
+	repo := r.Repository("acme/shop", rig.Shop())
+	_, run := r.Person("rita").Submit(raiseTax(repo))
+	type end struct {
+		rows  []string
+		panel string
+		err   error
+	}
+	const each = 9 // one person may hold ten
+	ends := make([]end, 2*each)
+	var streams sync.WaitGroup
+	for i := range ends {
+		p := r.Person([]string{"rita", "ana"}[i/each])
+		streams.Go(func() {
+			e := &ends[i]
+			ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
+			defer cancel()
+			_, e.err = p.Stream(ctx, "/runs/"+run+"/stream?after=0", "", func(m rig.Message) bool {
+				for _, found := range rowID.FindAllStringSubmatch(m.Data, -1) {
+					e.rows = append(e.rows, found[1])
+				}
+				if m.ID != "" {
+					e.panel = m.Data
+				}
+				return true
+			})
+		})
+	}
+	r.Person("ana").Approve(r.AwaitGate(run))
+	r.Await(run, wire.RunStateSUCCEEDED)
+	streams.Wait()
+	want := len(r.Events(run))
+	for i, e := range ends {
+		if e.err != nil || len(e.rows) != want || e.rows[want-1] != strconv.Itoa(want) {
+			t.Errorf("stream %d: rows %v of %d, %v", i, e.rows, want, e.err)
+		}
+		if panel, _, _ := strings.Cut(e.panel, `hx-target="#run-facts"`); !strings.Contains(panel, "Succeeded") {
+			t.Errorf("stream %d ended with another panel: %.600s", i, panel)
+		}
 	}
 }
