@@ -113,7 +113,7 @@ func TestStreamsShowTheEnd(t *testing.T) {
 		panel string
 		err   error
 	}
-	const each = 9 // one person may hold ten
+	const each, peeks = 5, 4 // one person may hold ten
 	ends := make([]end, 2*each)
 	var streams sync.WaitGroup
 	for i := range ends {
@@ -133,9 +133,36 @@ func TestStreamsShowTheEnd(t *testing.T) {
 			})
 		})
 	}
-	r.Person("ana").Approve(r.AwaitGate(run))
+	// Readers who come just then, again and again: a first message is made at any moment between two events.
+	gate := r.AwaitGate(run)
+	form := r.Person("ben").GateForm(gate, "approve")
+	looks := make([]string, 2*peeks)
+	for i := range looks {
+		p := r.Person([]string{"rita", "ana"}[i/peeks])
+		streams.Go(func() {
+			for done := false; !done && looks[i] == ""; {
+				_, err := p.Stream(t.Context(), "/runs/"+run+"/stream?after=10", "", func(m rig.Message) bool {
+					panel, rows, _ := strings.Cut(m.Data, `hx-target="#run-facts"`)
+					done = strings.Contains(panel, "Succeeded")
+					if ended := strings.Contains(rows, "The run succeeded"); ended != done {
+						looks[i] = m.Data
+					}
+					return false
+				})
+				if err != nil {
+					looks[i] = err.Error()
+				}
+			}
+		})
+	}
+	r.Person("ben").Send(form)
 	r.Await(run, wire.RunStateSUCCEEDED)
 	streams.Wait()
+	for _, look := range looks {
+		if look != "" {
+			t.Errorf("panel and rows are of two moments: %.2000s", look)
+		}
+	}
 	want := len(r.Events(run))
 	for i, e := range ends {
 		if e.err != nil || len(e.rows) != want || e.rows[want-1] != strconv.Itoa(want) {
