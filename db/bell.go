@@ -59,13 +59,15 @@ func (s *Store) ring(cs ...Change) {
 }
 
 // Notify tells other replicas to look. It is a statement of its own, never part
-// of a transition: NOTIFY inside one halves throughput.
+// of a transition: NOTIFY inside one halves throughput. It does not wait for the
+// disk, for which the transitions that come next would wait as well; a hint that a
+// crash loses is lost with those who would have heard it.
 func (s *Store) Notify(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, notifyStatement)
 	return err
 }
 
-const notifyStatement = "NOTIFY signalbox_changed"
+const notifyStatement = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('signalbox_changed', '')"
 
 // Listen calls ear for every notification of another replica until ctx ends. It
 // holds one connection. Hints may be lost; rows are not.
