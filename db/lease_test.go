@@ -366,7 +366,10 @@ func TestBudgetSignal(t *testing.T) {
 	}
 	got(w.Store.Append(t.Context(), h, db.Batch{Sequence: 2, Used: &db.Used{Model: "m", InputTokens: 1}}))(t)
 	if got(w.Store.Append(t.Context(), h, db.Batch{Sequence: 2, Used: &db.Used{Model: "m", InputTokens: 1}}))(t) != true {
-		t.Error("usage was counted twice")
+		t.Error("a repeat was taken for fresh")
+	}
+	if n := w.count(t, `SELECT sum(input_tokens)::bigint FROM usages`); n != limit {
+		t.Errorf("%d tokens counted, want %d: usage was counted twice", n, limit)
 	}
 	if p := got(at.Lease.Beat(t.Context()))(t); p.Signal != db.SignalBudget {
 		t.Errorf("signal %s at the limit", p.Signal)
