@@ -63,10 +63,10 @@ func TestAttemptTimeout(t *testing.T) {
 	}
 	w.is(t, at.Ref, run.Executing)
 	// The reaper leaves it to this clock, whatever it looks at.
-	w.pass(t, grace-time.Second)
+	w.pass(t, grace/2)
 	w.keep(t, at.Ref)
 	once(t, w.clocks(), 0)
-	w.pass(t, 2*time.Second)
+	w.pass(t, grace)
 	w.keep(t, at.Ref)
 	once(t, (&control.Reaper{Store: w.Store, StopGrace: grace, Silent: day}).RunOnce, 0)
 	replicas(t, 1, many(3, w.clocks)...)

@@ -96,10 +96,10 @@ func TestBudgetStopNotObeyed(t *testing.T) {
 	at := w.at(t, run.Executing)
 	limit := w.info(t, at.Ref).Limits.TokensIn
 	got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: 1, Used: &db.Used{Model: "m", InputTokens: limit}}))(t)
-	w.pass(t, grace-time.Second)
+	w.pass(t, grace/2)
 	w.keep(t, at.Ref)
 	once(t, w.reaper(), 0)
-	w.pass(t, 2*time.Second)
+	w.pass(t, grace)
 	w.keep(t, at.Ref)
 	replicas(t, 1, many(2, w.reaper)...)
 	i := w.info(t, at.Ref)
