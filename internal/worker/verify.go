@@ -1,10 +1,7 @@
 package worker
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,7 +79,7 @@ func (s *session) verify() error {
 	s.l.facts.drain()
 	reported := &wire.VerificationReported{
 		ArtifactId: stored.Id, PatchDigest: s.as.Patch.Digest, Passed: report.Verdict == verify.VerdictPassed, Repairable: report.Repairable,
-		Signature: signature(report), Checks: checks(report), ResultTree: tree,
+		Signature: report.Signature(), Checks: checks(report), ResultTree: tree,
 	}
 	if err := s.l.step(wire.RunCommand{Command: wire.CmdVerificationReported, VerificationReported: reported}); err != nil {
 		return err
@@ -222,34 +219,6 @@ func checks(r verify.Report) []wire.CheckResult {
 		})
 	}
 	return out
-}
-
-// signature is equal for failures that look the same: which checks failed how, and the letters of their output. The
-// digits are left out, since times, addresses and counters change from run to run.
-func signature(r verify.Report) string {
-	h := sha256.New()
-	blocking := false
-	for _, c := range r.Commands {
-		if !c.Blocks {
-			continue
-		}
-		blocking = true
-		fmt.Fprintf(h, "%q %s %d %q\n", c.Name, c.Class, c.ExitCode, c.Signal)
-		tail := c.Output.Tail
-		if tail == "" {
-			tail = c.Output.Head
-		}
-		h.Write(bytes.Map(func(r rune) rune {
-			if r >= '0' && r <= '9' || r == ' ' || r == '\t' || r == '\r' {
-				return -1
-			}
-			return r
-		}, []byte(tail)))
-	}
-	if !blocking {
-		return ""
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // judgeStored judges what an earlier lease verified, or a report, or that nothing needs to change.
