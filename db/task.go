@@ -259,6 +259,9 @@ func (s *Store) submit(ctx context.Context, tx pgx.Tx, m *taskMove, in Request, 
 	if err != nil {
 		return nil, fmt.Errorf("load repository: %w", err)
 	}
+	if err := verifiable(m.row, repo); err != nil {
+		return nil, err
+	}
 	cp := run.Actor{Kind: run.ControlPlane, ID: "signalbox"}
 	for _, ev := range []run.TaskEvent{{Kind: run.TaskEvSubmitted, By: in.By}, {Kind: run.TaskEvValidationStarted, By: cp}} {
 		if err := m.apply(ev, nil); err != nil {
@@ -276,6 +279,23 @@ func (s *Store) submit(ctx context.Context, tx pgx.Tx, m *taskMove, in Request, 
 		return d.Reasons, m.apply(run.TaskEvent{Kind: run.TaskEvRefused, By: by, Reason: d.Code}, nil)
 	}
 	return d.Reasons, m.apply(run.TaskEvent{Kind: run.TaskEvAccepted, By: by}, nil)
+}
+
+// verifiable refuses a task whose change nothing could verify: found out only after the agent's work, it would have cost
+// an attempt.
+func verifiable(t sqlc.Task, repo sqlc.Repository) error {
+	var contract run.Contract
+	if err := decode(t.Contract, &contract, "contract"); err != nil {
+		return err
+	}
+	var checks []run.Check
+	if err := decode(repo.Verification, &checks, "verification"); err != nil {
+		return err
+	}
+	if why := contract.Unverifiable(checks); why != "" {
+		return fault.New(fault.Invalid, "The task was not submitted. "+why).WithField("verification").WithCode("task_contract_invalid")
+	}
+	return nil
 }
 
 func (s *Store) recordPolicy(ctx context.Context, tx pgx.Tx, t sqlc.Task, point, verdict, version string, reasons []string, f policy.Facts) error {

@@ -239,3 +239,40 @@ func TestDrafts(t *testing.T) {
 	refusal(t, err, fault.Conflict, "Nothing was changed: the task is RUNNING")
 	w.replays(t)
 }
+
+// R-VER-1: a task whose change no check could verify is refused when it is submitted, before anything was done, with the
+// way on; one that brings its own check, or asks for a report, is taken.
+func TestTaskWithoutAnyCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	bare := got(w.Store.CreateRepository(t.Context(), w.Tenant, w.Admin.ID, db.RepositoryInfo{Forge: db.LocalForge, Name: "bare", CloneURL: "file:///srv/bare.git", DefaultBranch: "main"}))(t)
+	submit := func(repository uuid.UUID, draft bool, c run.Contract) (db.TaskAck, error) {
+		key := w.Key("task")
+		return w.Store.CreateTask(t.Context(), db.Request{Tenant: w.Tenant, By: w.Requester.Actor(), Roles: w.Requester.Roles, Key: key, Hash: drive.Hash(key)},
+			db.TaskSpec{Repository: repository, Title: "A change", Goal: "Change one line.", BaseRef: "main", Contract: c, Draft: draft})
+	}
+	check := []run.Check{{Name: "test", Kind: "test", Argv: []string{"true"}}}
+	none := drive.Ordinary()
+	own := drive.Ordinary()
+	own.Verification = check
+	report := drive.Ordinary()
+	report.Mode = run.ModeAnalysis
+
+	_, err := submit(bare.ID, false, none)
+	if f := refusal(t, err, fault.Invalid, "The task was not submitted. Neither the repository nor the task names a check"); f.Code != "task_contract_invalid" || f.Field != "verification" {
+		t.Errorf("refused with code %q about %q", f.Code, f.Field)
+	}
+	_, err = submit(w.Repo, false, own)
+	refusal(t, err, fault.Invalid, `The task was not submitted. Two checks are named "test"`)
+	draft := got(submit(bare.ID, true, none))(t)
+	_, err = w.Store.SubmitTask(t.Context(), w.Request(w.Requester, "submit"), draft.Task)
+	refusal(t, err, fault.Invalid, "The task was not submitted.")
+	if s := got(w.Store.Task(t.Context(), w.Tenant, draft.Task))(t).State; s != run.TaskDraft {
+		t.Errorf("the refused draft is %s", s)
+	}
+	for name, c := range map[string]run.Contract{"its own check": own, "a report only": report} {
+		if a, err := submit(bare.ID, false, c); err != nil || a.Run == nil {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+}

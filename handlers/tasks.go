@@ -142,7 +142,8 @@ func (s *server) postTask(w http.ResponseWriter, r *http.Request) error {
 	ack, err := s.store.CreateTask(r.Context(), in, spec)
 	if fault.KindOf(err) == fault.Invalid || fault.KindOf(err) == fault.Conflict {
 		f, _ := fault.Find(err)
-		field := map[string]string{"repository_id": "repository"}[f.Field]
+		// The form takes its checks from the repository.
+		field := map[string]string{"repository_id": "repository", "verification": "repository"}[f.Field]
 		return s.newTaskPage(w, r, status(f.Kind), web.NewTaskPageData{Errors: map[string]string{field: fault.Sentence(err)}}, values)
 	}
 	if err != nil {

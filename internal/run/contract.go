@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Contract is what a task allows and asks for. It does not change after
@@ -44,4 +45,26 @@ func (c Contract) Digest() (string, error) {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// Unverifiable says why a change could not be verified with the repository's checks and the contract's own, and what to
+// do; it is empty where it can be, and in the mode without a change. The set is fixed before the work begins, so that
+// this is known before a token is spent.
+func (c Contract) Unverifiable(repository []Check) string {
+	if c.Mode == ModeAnalysis {
+		return ""
+	}
+	all := slices.Concat(repository, c.Verification)
+	if len(all) == 0 {
+		return "Neither the repository nor the task names a check, so nothing could tell whether the change works. " +
+			"Name at least one check in the task, choose a repository that has one, or ask for a report only."
+	}
+	seen := map[string]bool{}
+	for _, k := range all {
+		if seen[k.Name] {
+			return fmt.Sprintf("Two checks are named %q, so a report could not tell them apart. Give the task's check another name.", k.Name)
+		}
+		seen[k.Name] = true
+	}
+	return ""
 }
