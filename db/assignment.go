@@ -84,13 +84,12 @@ func (s *Store) Assignment(ctx context.Context, ref Ref, worker uuid.UUID) (Assi
 	if a.Operations, err = s.Operations(ctx, ref); err != nil {
 		return a, err
 	}
-	if a.Run.Attempt != uuid.Nil {
-		made, err := s.q.AttemptWorker(ctx, s.pool, a.Run.Attempt)
-		if err != nil {
-			return a, fmt.Errorf("load the attempt's worker: %w", err)
-		}
-		a.SameWorker = made == worker
+	// Before anything was handed in there is no maker.
+	maker, err := s.q.ResultMaker(ctx, s.pool, ref.Run)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return a, fmt.Errorf("load who made the result: %w", err)
 	}
+	a.SameWorker = maker == worker
 	return a, nil
 }
 

@@ -242,11 +242,11 @@ func (s *Store) claimEvent(ctx context.Context, tx pgx.Tx, in ClaimRequest, boot
 	p := f.Policy
 	p.Phase, p.Isolation = item.Phase, policy.Isolation(boot.Isolation)
 	if item.Phase == string(run.PhaseVerify) && r.Attempt != uuid.Nil {
-		worker, err := s.q.AttemptWorker(ctx, tx, r.Attempt)
+		maker, err := s.q.ResultMaker(ctx, tx, r.ID)
 		if err != nil {
-			return run.Event{}, false, fmt.Errorf("load the attempt's worker: %w", err)
+			return run.Event{}, false, fmt.Errorf("load who made the result: %w", err)
 		}
-		p.SameWorker = worker == in.Worker.ID
+		p.SameWorker = maker == in.Worker.ID
 	}
 	now := micro(row.Now)
 	if d := policy.Admission(rules, p); d.Verdict == policy.Deny {

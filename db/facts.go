@@ -80,11 +80,11 @@ func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sq
 		f.Digest = evidence.Digest([]byte("no change: " + c.Summary))
 		return s.diffOfLease(ctx, h, r, f)
 	case run.VerifyStarted:
-		worker, err := s.q.AttemptWorker(ctx, h, r.Attempt)
+		maker, err := s.q.ResultMaker(ctx, h, r.ID)
 		if err != nil {
-			return fmt.Errorf("load the attempt's worker: %w", err)
+			return fmt.Errorf("load who made the result: %w", err)
 		}
-		f.SameWorker = worker == in.Worker
+		f.SameWorker = maker == in.Worker
 	case run.VerifyReported:
 		return s.verificationFacts(ctx, h, r, c, f)
 	case run.JudgeReported:
@@ -391,8 +391,9 @@ func (s *Store) prFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.PRRep
 	if err != nil {
 		return fmt.Errorf("read the pull request: %w", err)
 	}
-	if p.TaskID != r.Task {
-		return fault.New(fault.Conflict, "Nothing was changed: the branch's pull request belongs to another task.").WithField("branch")
+	// A run takes over the branch of a run before it. What that one published is not what was approved here.
+	if p.TaskID != r.Task || p.RunID != r.ID {
+		return fault.New(fault.Conflict, "Nothing was changed: the branch's pull request belongs to another run. Publish this run's change first.").WithField("branch")
 	}
 	f.PR = &run.PullRequest{URL: p.Url, SHA: p.HeadSha, Branch: p.HeadBranch, Number: p.Number}
 	return nil

@@ -166,7 +166,7 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 		}
 		return ack, nil, err
 	}
-	steps, err := reduceAll(h.run, run.Event{ID: "decision/" + v.By.User.String() + "/" + v.Key, By: v.By.actor(), At: h.now, Payload: payload})
+	steps, err := reduceAll(h.run, run.Event{ID: "decision/" + v.Gate.String() + "/" + v.By.User.String() + "/" + v.Key, By: v.By.actor(), At: h.now, Payload: payload})
 	if err != nil {
 		return ack, nil, refused(err, h.run)
 	}

@@ -79,7 +79,7 @@ func (s *Store) moveGateTx(ctx context.Context, tx pgx.Tx, in Request, by Decide
 	if !by.Live {
 		return Ack{}, nil, fault.New(fault.Forbidden, "Nothing was changed: only a person with a live login does this, never an API or worker token.")
 	}
-	steps, err := reduceAll(h.run, run.Event{ID: what + "/" + by.User.String() + "/" + in.Key, By: by.actor(), At: h.now, Payload: event(h, rules)})
+	steps, err := reduceAll(h.run, run.Event{ID: what + "/" + gate.String() + "/" + by.User.String() + "/" + in.Key, By: by.actor(), At: h.now, Payload: event(h, rules)})
 	if _, held := errors.AsType[*run.LeaseHeldError](err); held && what == withdrawn {
 		err = &run.GateError{Why: "claimed"}
 	}

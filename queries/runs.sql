@@ -54,8 +54,10 @@ SELECT sqlc.embed(runs) FROM runs WHERE runs.id > $1 ORDER BY runs.id LIMIT $2;
 -- name: UnresolvedOperations :many
 SELECT identity FROM operations WHERE run_id = $1 AND state IN ('dispatched', 'ambiguous') ORDER BY intended_at;
 
--- name: AttemptWorker :one
-SELECT worker_id FROM attempts WHERE id = $1;
+-- name: ResultMaker :one
+-- The worker of the last lease that handed in a patch or report. An attempt may pass through several hands (a plan gate, a repair
+-- round), so who began it says nothing about who made what is verified now.
+SELECT worker_id FROM ended_leases WHERE run_id = $1 AND phase = 'execute' ORDER BY fencing_token DESC LIMIT 1;
 
 -- name: RunFeedback :many
 SELECT * FROM feedback WHERE tenant_id = $1 AND run_id = $2 ORDER BY id;

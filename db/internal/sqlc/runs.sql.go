@@ -14,17 +14,6 @@ import (
 	"signalbox/db/internal/bytea"
 )
 
-const attemptWorker = `-- name: AttemptWorker :one
-SELECT worker_id FROM attempts WHERE id = $1
-`
-
-func (q *Queries) AttemptWorker(ctx context.Context, db DBTX, id uuid.UUID) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, attemptWorker, id)
-	var worker_id uuid.UUID
-	err := row.Scan(&worker_id)
-	return worker_id, err
-}
-
 const findKey = `-- name: FindKey :one
 SELECT request_hash, status, answer FROM idempotency_keys WHERE tenant_id = $1 AND scope = $2 AND key = $3
 `
@@ -533,6 +522,19 @@ func (q *Queries) ReplayRuns(ctx context.Context, db DBTX, iD uuid.UUID, limit i
 		return nil, err
 	}
 	return items, nil
+}
+
+const resultMaker = `-- name: ResultMaker :one
+SELECT worker_id FROM ended_leases WHERE run_id = $1 AND phase = 'execute' ORDER BY fencing_token DESC LIMIT 1
+`
+
+// The worker of the last lease that handed in a patch or report. An attempt may pass through several hands (a plan gate, a repair
+// round), so who began it says nothing about who made what is verified now.
+func (q *Queries) ResultMaker(ctx context.Context, db DBTX, runID uuid.UUID) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, resultMaker, runID)
+	var worker_id uuid.UUID
+	err := row.Scan(&worker_id)
+	return worker_id, err
 }
 
 const runContract = `-- name: RunContract :one
