@@ -210,6 +210,9 @@ func (s *server) apiEnsureLocalPull(w http.ResponseWriter, r *http.Request) erro
 	if at != body.HeadSha {
 		return fault.New(fault.Conflict, "No pull request was made: the branch does not stand at the commit that was named.").WithField("head_sha").WithCode("head_moved")
 	}
+	if err := s.holdsPatch(r, info, repo, body); err != nil {
+		return err
+	}
 	pull, created, err := s.store.EnsurePull(r.Context(), h, db.NewPull{
 		Title: clipText(body.Title, 300), Body: body.Body, HeadBranch: info.Branch, BaseBranch: body.BaseBranch, HeadSHA: body.HeadSha,
 		URL: func(id string) string { return s.publicURL.String() + web.PullURL(id) },
@@ -226,6 +229,19 @@ func (s *server) apiEnsureLocalPull(w http.ResponseWriter, r *http.Request) erro
 		code = http.StatusCreated
 	}
 	return s.answer(w, r, code, wirePull(row))
+}
+
+// holdsPatch compares the pushed commit with the patch that was verified and approved. The publisher compares too, but
+// it is a worker, and the server is the forge here.
+func (s *server) holdsPatch(r *http.Request, info db.RunInfo, repo db.RepositoryInfo, body wire.LocalPullEnsure) error {
+	if info.Patch == nil {
+		return fault.New(fault.Conflict, "No pull request was made: the run has no patch.").WithCode("no_patch")
+	}
+	stored, err := s.artifacts.Read(r.Context(), info.Tenant, info.Patch.Digest, patch.MaxBytes)
+	if err != nil {
+		return err
+	}
+	return s.forge.Holds(r.Context(), repo.CloneURL, forge.Publication{Head: body.HeadSha, Base: info.Patch.Base, BaseBranch: body.BaseBranch, Patch: stored})
 }
 
 // publishing checks that a request is about exactly what the run may publish.

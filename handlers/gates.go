@@ -324,7 +324,7 @@ func (s *server) verdict(r *http.Request, id uuid.UUID, values url.Values) (db.V
 }
 
 // adopted reads back the pull request that a reconcile decision takes over: only one that we have recorded ourselves
-// and that belongs to the run's branch (W6).
+// and that this run made: an earlier run's pull request on the same branch holds another change (W6).
 func (s *server) adopted(r *http.Request, id uuid.UUID, resolution, address string) (*run.PullRequest, error) {
 	if resolution != "adopt" {
 		return nil, nil
@@ -342,7 +342,7 @@ func (s *server) adopted(r *http.Request, id uuid.UUID, resolution, address stri
 		return nil, err
 	}
 	for _, p := range pulls {
-		if p.URL == strings.TrimSpace(address) && p.Task == info.Task {
+		if p.URL == strings.TrimSpace(address) && p.Run == info.ID {
 			return &run.PullRequest{URL: p.URL, SHA: p.HeadSHA, Branch: p.Head, Number: p.Number}, nil
 		}
 	}

@@ -116,8 +116,11 @@ func (w *world) newForge() *forge.Local {
 	w.t.Helper()
 	w.forge = w.t.TempDir()
 	w.git("init", "--quiet", "--bare", "--initial-branch=main", "acme/api.git")
-	tree := w.git("--git-dir=acme/api.git", "mktree")
-	w.commit(tree, "main", "first")
+	blob := w.gitIn("one\n", "--git-dir=acme/api.git", "hash-object", "-w", "--stdin")
+	tree := w.gitIn("100644 blob "+blob+"\ta.txt\n", "--git-dir=acme/api.git", "mktree")
+	if sha := w.commit(tree, "main", "first"); sha != baseCommit {
+		w.t.Fatalf("the first commit is %s", sha)
+	}
 	g, err := git.New(w.t.Context(), git.Config{Home: filepath.Join(w.t.TempDir(), "git"), LocalRoot: w.forge})
 	must(w.t, err)
 	return got(forge.NewLocal(g, w.forge))(w.t)
@@ -135,11 +138,25 @@ func (w *world) commit(tree, branch, message string, parents ...string) string {
 	return sha
 }
 
+// applied is the tree that a patch on the first commit gives.
+func (w *world) applied(patch string) string {
+	w.t.Helper()
+	w.git("--git-dir=acme/api.git", "read-tree", baseCommit)
+	w.gitIn(patch, "--git-dir=acme/api.git", "apply", "--cached", "-")
+	return w.git("--git-dir=acme/api.git", "write-tree")
+}
+
 func (w *world) git(args ...string) string {
 	w.t.Helper()
+	return w.gitIn("", args...)
+}
+
+func (w *world) gitIn(stdin string, args ...string) string {
+	w.t.Helper()
+	const then = "2026-11-01T12:00:00Z"
 	c := exec.CommandContext(w.t.Context(), "git", args...)
-	c.Dir, c.Stdin = w.forge, strings.NewReader("")
-	c.Env = []string{"PATH=/usr/bin:/bin:/usr/local/bin", "HOME=" + w.forge, "GIT_CONFIG_NOSYSTEM=1"}
+	c.Dir, c.Stdin = w.forge, strings.NewReader(stdin)
+	c.Env = []string{"PATH=/usr/bin:/bin:/usr/local/bin", "HOME=" + w.forge, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_DATE=" + then, "GIT_COMMITTER_DATE=" + then}
 	out, err := c.CombinedOutput()
 	if err != nil {
 		w.t.Fatalf("git %v: %v\n%s", args, err, out)

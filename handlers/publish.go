@@ -17,7 +17,12 @@ func (s *server) publishPlan(r *http.Request, a db.Assignment) (*wire.PublishPla
 	info, t := a.Run, a.Task
 	e := forge.Evidence{
 		RunID: typeid.Format(typeid.Run, info.ID), TaskID: typeid.Format(typeid.Task, t.ID), Title: t.Title, Goal: t.Goal, Policy: info.PolicyVersion,
-		Isolation: info.Isolation, SameWorker: a.SameWorker, AgentProfile: t.AgentProfile, Verdict: info.Verdict,
+		Isolation: info.Isolation, AgentProfile: t.AgentProfile, Verdict: info.Verdict,
+	}
+	// Who verified is asked of the log: the worker that publishes may be a third one.
+	var err error
+	if e.SameWorker, _, err = s.verifier(r, info); err != nil {
+		return nil, err
 	}
 	e.RunURL = s.publicURL.String() + web.RunURL(e.RunID)
 	commitTime := info.CreatedAt

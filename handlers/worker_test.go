@@ -13,9 +13,10 @@ import (
 	"signalbox/internal/wire"
 )
 
-// Names of git objects, as a worker would report them.
+// baseCommit is the kit's first commit: made of the same bytes at the same time, it always has this name. resultTree
+// is a worker's word, which nothing stands on.
 var (
-	baseCommit = strings.Repeat("b", 40)
+	baseCommit = "56ed14504dff265de1aae4957b67a3f85f9747a1"
 	resultTree = strings.Repeat("c", 40)
 )
 
@@ -104,11 +105,17 @@ func (l *lease) verify(t testing.TB) wire.CommandAck {
 	return l.do(t, wire.RunCommand{Command: wire.CmdJudgeReported, JudgeReported: &wire.JudgeReported{Verdict: wire.VerdictPass, Confidence: 0.9, Reasons: []string{"It does what was asked."}, ArtifactId: judged}})
 }
 
+// content is the assignment's patch.
+func (l *lease) content(t testing.TB) string {
+	t.Helper()
+	return l.call(t, "GET", "/artifacts/"+l.as.Patch.ArtifactId+"/content", nil).want(t, http.StatusOK).body
+}
+
 // publish pushes the branch as the publisher would and opens the pull request.
 func (l *lease) publish(t testing.TB) wire.CommandAck {
 	t.Helper()
 	p := l.as.Publish
-	head := l.w.commit(l.w.git("--git-dir=acme/api.git", "mktree"), p.Branch, p.CommitMessage, l.w.git("--git-dir=acme/api.git", "rev-parse", "main"))
+	head := l.w.commit(l.w.applied(l.content(t)), p.Branch, p.CommitMessage, l.as.Patch.BaseCommit)
 	l.do(t, wire.RunCommand{Command: wire.CmdOperationIntended, OperationIntended: &wire.OperationIntended{Kind: wire.OpOpenPullRequest, Identity: "pr:" + p.Branch, Parameters: map[string]string{"branch": p.Branch}}})
 	l.do(t, wire.RunCommand{Command: wire.CmdOperationDispatched, OperationDispatched: &wire.OperationDispatched{Identity: "pr:" + p.Branch}})
 	ensure := wire.LocalPullEnsure{

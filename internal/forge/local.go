@@ -75,6 +75,59 @@ func (l *Local) Branch(ctx context.Context, cloneURL, branch string) (string, er
 	return l.Check(ctx, cloneURL, branch)
 }
 
+// Publication is a commit that claims to be a stored patch on its base.
+type Publication struct {
+	Head       string // the commit
+	Base       string // the commit that the patch was made and verified on
+	BaseBranch string // where the pull request goes
+	Patch      []byte // as stored
+}
+
+// Holds refuses a commit that is anything else than the stored patch on a commit of the base branch: what a person
+// approved is what is published, whoever pushed it (G9). The tree is made here, from the patch itself.
+func (l *Local) Holds(ctx context.Context, cloneURL string, p Publication) error {
+	repo, err := l.open(cloneURL)
+	if err != nil {
+		return err
+	}
+	other := func(why string) error {
+		return fault.New(fault.Conflict, "Nothing was published: the branch holds another change than the run's, because "+why+".").WithField("head_sha").WithCode("other_change")
+	}
+	head, err := repo.Show(ctx, p.Head)
+	if err != nil {
+		return localFault(err, "The commit was not read")
+	}
+	if len(head.Parents) != 1 || head.Parents[0] != p.Base {
+		return other("its commit does not stand on the commit that was verified")
+	}
+	to, err := repo.Branch(ctx, p.BaseBranch)
+	if err != nil {
+		return localFault(err, "The base branch was not found")
+	}
+	contained, err := repo.IsAncestor(ctx, p.Base, to)
+	if err != nil {
+		return localFault(err, "The two branches were not compared")
+	}
+	if !contained {
+		return other("the commit that it stands on is not part of the base branch")
+	}
+	tree, err := repo.Apply(ctx, p.Base, p.Patch)
+	switch git.CodeOf(err) {
+	case "":
+	case git.CodePatchConflict, git.CodePatchMalformed:
+		return other("the stored patch does not apply to its base")
+	default:
+		return localFault(err, "The stored patch was not applied")
+	}
+	if err != nil {
+		return localFault(err, "The stored patch was not applied")
+	}
+	if tree != head.Tree {
+		return other("its files are not those that the stored patch gives")
+	}
+	return nil
+}
+
 // Branches lists the branches of a repository and their commits.
 func (l *Local) Branches(ctx context.Context, cloneURL string) (map[string]string, error) {
 	repo, err := l.open(cloneURL)
