@@ -28,7 +28,7 @@ var ground = []string{"internal/typeid"}
 var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
-	"internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
+	"internal/argv": {}, "internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
 	"internal/wire": {},
 
 	// 1 domain: pure.
@@ -54,19 +54,19 @@ var mayImport = map[string][]string{
 	"internal/feed":    {"db", "internal/run"},
 	"internal/control": {"db", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/artifact", "internal/loop", "internal/patch"},
 	"internal/worker": {"internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
-		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence",
+		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/argv",
 		"internal/policy"}, // the judge's rules are policy's types; the worker decides nothing with them
 
 	// 4 face.
 	"web/ui": {"static"},
 	"web":    {"web/ui", "static", "internal/policy", "internal/run", "internal/patch"},
 	"handlers": {"api", "db", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
-		"internal/policy", "internal/run", "internal/evidence", "internal/patch"},
+		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv"},
 
 	// 5 wiring.
-	"internal/devmode": {"db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
+	"internal/devmode": {"internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
 	"cmd/signalbox": {"handlers", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
-		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault"},
+		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv"},
 	"internal/workercmd":   {"internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
 	"cmd/signalbox-worker": {"internal/sandbox", "internal/workercmd"},
 

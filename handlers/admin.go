@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/db"
+	"signalbox/internal/argv"
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
@@ -35,7 +36,7 @@ func (s *server) repositoriesPage(w http.ResponseWriter, r *http.Request, code i
 	for _, repo := range repos {
 		row := web.RepositoryRow{ID: typeid.Format(typeid.Repo, repo.ID), Name: repo.Name, Forge: repo.ForgeName, Remote: repo.CloneURL, DefaultBranch: repo.DefaultBranch, Tasks: int(repo.Tasks), Added: repo.CreatedAt}
 		for _, c := range repo.Verification {
-			row.Verify = append(row.Verify, strings.Join(c.Argv, " "))
+			row.Verify = append(row.Verify, argv.Format(c.Argv))
 		}
 		last, err := s.store.Runs(r.Context(), p.tenant, db.RunFilter{Repository: repo.ID, Limit: 1})
 		if err != nil {
@@ -70,7 +71,7 @@ func (s *server) postRepository(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		field := f.Field
-		if renamed, ok := map[string]string{"forge_id": "forge", "clone_url": "remote"}[field]; ok {
+		if renamed, ok := map[string]string{"forge_id": "forge", "clone_url": "remote", "verification": "verify"}[field]; ok {
 			field = renamed
 		}
 		s.note(r, err)
@@ -81,8 +82,12 @@ func (s *server) postRepository(w http.ResponseWriter, r *http.Request) error {
 		return refuse(err)
 	}
 	repo := db.RepositoryInfo{Name: typed.Name, Forge: forge, CloneURL: strings.TrimSpace(typed.Remote), DefaultBranch: strings.TrimSpace(typed.DefaultBranch)}
-	for _, line := range lines(typed.Verify) {
-		repo.Verification = append(repo.Verification, run.Check{Name: clipText(line, 90), Kind: string(wire.CheckTest), Argv: strings.Fields(line)})
+	for i, line := range lines(typed.Verify) {
+		words, err := argv.Parse(line)
+		if err != nil {
+			return refuse(fault.Newf(fault.Invalid, "Nothing was registered: command %d, %s: %s.", i+1, clipText(line, 90), err).WithField("verify"))
+		}
+		repo.Verification = append(repo.Verification, run.Check{Name: clipText(line, 90), Kind: string(wire.CheckTest), Argv: words})
 	}
 	if _, _, err := s.register(r, in, repo); err != nil {
 		return refuse(err)

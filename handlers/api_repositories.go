@@ -107,6 +107,13 @@ func (s *server) register(r *http.Request, in db.Request, repo db.RepositoryInfo
 			}
 		}
 	}
+	named := map[string]bool{}
+	for _, c := range repo.Verification {
+		if named[c.Name] {
+			return repo, false, refuse("verification", fmt.Sprintf("two checks are named %q, and a report could not tell them apart.", c.Name))
+		}
+		named[c.Name] = true
+	}
 	forges, err := s.store.Forges(r.Context(), who(r).tenant)
 	if err != nil {
 		return repo, false, err

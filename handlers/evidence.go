@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/db"
+	"signalbox/internal/argv"
 	"signalbox/internal/fault"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
@@ -128,7 +129,7 @@ func (s *server) evidenceView(r *http.Request, info db.RunInfo, standing db.Stan
 	}
 	for _, c := range ev.report.Commands {
 		shown := web.CommandResult{
-			Command: strings.Join(c.Argv, " "), Passed: c.passed(), ExitCode: c.ExitCode, Duration: time.Duration(c.DurationMS) * time.Millisecond, LogURL: web.ArtifactURL(ev.reportID),
+			Command: argv.Format(c.Argv), Passed: c.passed(), ExitCode: c.ExitCode, Duration: time.Duration(c.DurationMS) * time.Millisecond, LogURL: web.ArtifactURL(ev.reportID),
 		}
 		if c.Preexisting {
 			shown.Baseline = "It also fails without the patch."

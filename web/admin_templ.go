@@ -497,7 +497,7 @@ func RepositoriesPage(d RepositoriesPageData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "</div></div><div class=\"field\"><label for=\"f-verify\">Verification commands</label><p class=\"hint\" id=\"h-verify\">One a line; they run in order in a fresh checkout, such as <code>make test</code>.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "</div></div><div class=\"field\"><label for=\"f-verify\">Verification commands</label><p class=\"hint\" id=\"h-verify\">One a line, such as <code>make test</code>; they run in order in a fresh checkout. Quotes work as in a shell, but there is none: for <code>&amp;&amp;</code>, pipes or variables write <code>sh -c '…'</code>.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"signalbox/internal/argv"
 	"signalbox/internal/wire"
 )
 
@@ -75,7 +76,7 @@ type repositoryAddCmd struct {
 	CloneURL string   `arg:"" name:"clone-url" help:"Where git finds it."`
 	Forge    string   `help:"Forge id or name." default:"local"`
 	Branch   string   `help:"Default branch." default:"main"`
-	Verify   []string `help:"A check, words separated by spaces; repeat for more." sep:"none"`
+	Verify   []string `help:"A check, quoted as in a shell but run without one; repeat for more." sep:"none"`
 }
 
 func (c repositoryAddCmd) Run(ctx context.Context, t terminal) error {
@@ -100,7 +101,11 @@ func (c repositoryAddCmd) Run(ctx context.Context, t terminal) error {
 		return fmt.Errorf("there is no forge %q, so nothing was registered", c.Forge)
 	}
 	for _, v := range c.Verify {
-		body.Verification = append(body.Verification, wire.VerificationCommand{Name: v, Argv: strings.Fields(v)})
+		words, err := argv.Parse(v)
+		if err != nil {
+			return fmt.Errorf("nothing was registered: the check %q cannot be read: %w", v, err)
+		}
+		body.Verification = append(body.Verification, wire.VerificationCommand{Name: v, Argv: words})
 	}
 	res, err := client.CreateRepositoryWithResponse(ctx, &wire.CreateRepositoryParams{IdempotencyKey: key()}, body)
 	if err != nil {
@@ -109,5 +114,10 @@ func (c repositoryAddCmd) Run(ctx context.Context, t terminal) error {
 	if res.JSON201 == nil {
 		return refused(res.Status(), res.ApplicationproblemJSONDefault)
 	}
-	return c.show(t.Out, res.JSON201, func(w io.Writer) { line(w, res.JSON201.Id, res.JSON201.Name) })
+	return c.show(t.Out, res.JSON201, func(w io.Writer) {
+		line(w, res.JSON201.Id, res.JSON201.Name)
+		for _, v := range res.JSON201.Verification {
+			line(w, "checked by", argv.Format(v.Argv))
+		}
+	})
 }

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"signalbox/internal/argv"
 )
 
 // Waiting is what waits for the reader.
@@ -48,7 +50,7 @@ func registerSamples(ctx context.Context, base string) error {
 	for _, s := range samples() {
 		var commands []string
 		for _, c := range s.checks {
-			commands = append(commands, strings.Join(c.argv, " "))
+			commands = append(commands, argv.Format(c.argv))
 		}
 		page, err := b.Submit(ctx, "/repositories", "/repositories", url.Values{
 			"name": {s.name}, "remote": {s.cloneURL()}, "default_branch": {"main"}, "verify": {strings.Join(commands, "\n")},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/argv"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/verify"
 	"signalbox/internal/wire"
@@ -142,7 +143,7 @@ func (s *session) check(p *place, set []verify.Command, base string) (verify.Rep
 			id, name := call(c, baseline)
 			s.flushOutput()
 			out := s.output("verify", id)
-			_, _ = fmt.Fprintf(out, "$ %s  (%s)\n", strings.Join(c.Argv, " "), name)
+			_, _ = fmt.Fprintf(out, "$ %s  (%s)\n", argv.Format(c.Argv), name)
 			return out
 		},
 		Progress: func(pr verify.Progress) {
