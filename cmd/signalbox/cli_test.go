@@ -172,8 +172,35 @@ func TestCommandLine(t *testing.T) {
 	with.no("does not have the scope", "task", "cancel", task.Id)
 	rita.ok("token", "revoke", regexp.MustCompile(`tok_\w+`).FindString(token))
 	with.no("unknown, expired or revoked", "task", "list")
-	if code, _, errs := s.run("task", "lst"); code != 2 || !strings.Contains(errs, "Nothing was done") {
-		t.Errorf("a word that is no command: exit %d, %s", code, errs)
+	var draft wire.Task
+	must(t, json.Unmarshal([]byte(rita.ok("task", "submit", "--json", "--draft", "--repository", "acme/api", "--title", "t", "--goal", "g")), &draft))
+	if out := rita.ok("task", "run", draft.Id); !strings.Contains(out, "run_") || strings.Contains(out, "DRAFT") {
+		t.Errorf("task run of a draft: %s", out)
+	}
+}
+
+func TestWordsThatAreNotUnderstood(t *testing.T) {
+	t.Parallel()
+	s := &shell{t: t}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"tsk"}, "signalbox: unexpected argument tsk, did you mean \"task\"? Nothing was done; signalbox --help says what there is.\n"},
+		{[]string{"task", "lst"}, "signalbox: unexpected argument lst, did you mean \"list\"? Nothing was done; signalbox task --help says what there is.\n"},
+		{[]string{"task", "show"}, "signalbox: expected \"<task>\". Nothing was done; signalbox task show --help says what there is.\n"},
+	} {
+		if code, _, errs := s.run(c.args...); code != 2 || errs != c.want {
+			t.Errorf("%v: exit %d, %q, want 2 and %q", c.args, code, errs, c.want)
+		}
+	}
+	if code, out, errs := s.run(); code != 0 || !strings.Contains(out, "task submit") || errs != "" {
+		t.Errorf("no words at all: exit %d, %q, %q, want the help", code, out, errs)
+	}
+	var said bytes.Buffer
+	warnUnknown(&said, []string{"SIGNALBOX_ADRR=x", "SIGNALBOX_ADDR=y", "HOME=/"})
+	if got := said.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "SIGNALBOX_ADRR") {
+		t.Errorf("a misspelt variable: %q", got)
 	}
 }
 

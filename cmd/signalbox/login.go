@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"time"
 
 	"signalbox/internal/config"
@@ -179,6 +180,6 @@ func (c whoamiCmd) Run(ctx context.Context, t terminal) error {
 		line(w, "name", p.Name)
 		line(w, "kind", string(p.Kind))
 		line(w, "tenant", p.Tenant)
-		line(w, "roles", fmt.Sprint(p.Roles))
+		line(w, "roles", strings.Trim(fmt.Sprint(p.Roles), "[]"))
 	})
 }

@@ -10,9 +10,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"signalbox/internal/config"
 )
 
 // commands is the grammar of the command line, in the order in which a person meets the product.
@@ -36,6 +39,7 @@ type commands struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	warnUnknown(os.Stderr, os.Environ())
 	os.Exit(execute(ctx, os.Args[1:], terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv}))
 }
 
@@ -66,12 +70,15 @@ func execute(ctx context.Context, args []string, t terminal) int {
 		fmt.Fprintln(t.Err, "signalbox:", err)
 		return 2
 	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
 	parsed, err := parser.Parse(args)
 	if exited >= 0 {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(t.Err, "signalbox: %v. Nothing was done; signalbox --help lists the commands.\n", err)
+		fmt.Fprintf(t.Err, "signalbox: %s Nothing was done; %s --help says what there is.\n", sentence(err), understood(err))
 		return 2
 	}
 	if err := parsed.Run(); err != nil {
@@ -82,6 +89,35 @@ func execute(ctx context.Context, args []string, t terminal) int {
 		return 1
 	}
 	return 0
+}
+
+// warnUnknown names variables that look like ours and are not: misspelt, they would silently have no effect.
+func warnUnknown(w io.Writer, environ []string) {
+	for _, name := range config.Unknown(environ) {
+		fmt.Fprintf(w, "signalbox: the variable %s has no effect, because there is none of that name; docs/configuration.md lists all.\n", name)
+	}
+}
+
+// sentence ends the parser's words as a sentence; they may end in a question or in dots already.
+func sentence(err error) string {
+	words := err.Error()
+	if strings.HasSuffix(words, "?") || strings.HasSuffix(words, ".") {
+		return words
+	}
+	return words + "."
+}
+
+// understood is the command line up to the last word that was a command, whose help fits best.
+func understood(err error) string {
+	words := "signalbox"
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
+		for _, step := range parse.Context.Path {
+			if step.Command != nil {
+				words += " " + step.Command.Name
+			}
+		}
+	}
+	return words
 }
 
 type versionCmd struct{}

@@ -13,7 +13,7 @@ type taskCmd struct {
 	List   taskListCmd   `cmd:"" help:"List tasks, newest first."`
 	Show   taskShowCmd   `cmd:"" help:"Show one task."`
 	Cancel taskCancelCmd `cmd:"" help:"Cancel a task and its active run."`
-	Run    taskRunCmd    `cmd:"" help:"Run a task again."`
+	Run    taskRunCmd    `cmd:"" help:"Submit a draft, or run a task again."`
 	Close  taskCloseCmd  `cmd:"" help:"Give up a task that waits to be run again."`
 }
 
@@ -22,16 +22,16 @@ type taskSubmitCmd struct {
 	Repository  string   `required:"" help:"Repository id or name."`
 	Title       string   `required:"" help:"One line."`
 	Goal        string   `required:"" help:"What should be true afterwards; - reads standard input."`
-	BaseRef     string   `help:"Branch to start from."`
+	BaseRef     string   `help:"Branch, tag or commit to start from; the default branch where not given."`
 	Mode        string   `help:"What completes the task: pr_created, pr_merged, patch_ready_for_review or analysis_report_created." default:"pr_created"`
 	Risk        string   `help:"LOW, MEDIUM, HIGH or CRITICAL." default:"LOW"`
-	Scope       []string `help:"Glob of paths that may change." sep:"none"`
-	Forbidden   []string `help:"Glob of paths that must not change." sep:"none"`
+	Scope       []string `help:"Glob of paths that may change, such as 'src/**'; may be repeated." sep:"none"`
+	Forbidden   []string `help:"Glob of paths that must not change; may be repeated." sep:"none"`
 	PlanGate    bool     `help:"Ask a person to approve the plan."`
 	AutoPR      bool     `name:"auto-pr" help:"Allow a pull request without a person where policy agrees."`
 	Attestation bool     `help:"Ask for an attestation by somebody else."`
-	Agent       string   `help:"Agent profile of the workers' configuration."`
-	Draft       bool     `help:"Store without submitting."`
+	Agent       string   `help:"Agent profile of the workers' configuration; the one named default where not given."`
+	Draft       bool     `help:"Store without submitting; signalbox task run submits it."`
 	Key         string   `help:"Idempotency key; give the same one to repeat a command whose answer was lost."`
 	Wait        bool     `help:"Wait until the run needs a person or has ended."`
 }
@@ -76,6 +76,9 @@ func showTask(w io.Writer, task wire.Task, address string) {
 	line(w, "task", task.Id)
 	line(w, "title", task.Title)
 	line(w, "state", string(task.State))
+	if task.CancelRequested && task.ActiveRunId != "" {
+		line(w, "", "A cancel was requested; the active run is being stopped.")
+	}
 	if task.Reason != "" {
 		line(w, "reason", task.Reason)
 	}
@@ -188,6 +191,16 @@ func (c taskRunCmd) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
+	task, err := client.GetTaskWithResponse(ctx, c.Task)
+	if err != nil {
+		return err
+	}
+	if task.JSON200 == nil {
+		return refused(task.Status(), task.ApplicationproblemJSONDefault)
+	}
+	if task.JSON200.State == wire.TaskStateDRAFT {
+		return c.submit(ctx, client, t, address)
+	}
 	res, err := client.RunTaskWithResponse(ctx, c.Task, &wire.RunTaskParams{IdempotencyKey: key()})
 	if err != nil {
 		return err
@@ -200,6 +213,24 @@ func (c taskRunCmd) Run(ctx context.Context, t terminal) error {
 	}
 	if c.Wait {
 		return follow(ctx, client, t, res.JSON201.Id, 0, true)
+	}
+	return nil
+}
+
+// submit gives a draft its first run.
+func (c taskRunCmd) submit(ctx context.Context, client *wire.ClientWithResponses, t terminal, address string) error {
+	res, err := client.SubmitTaskWithResponse(ctx, c.Task, &wire.SubmitTaskParams{IdempotencyKey: key()})
+	if err != nil {
+		return err
+	}
+	if res.JSON200 == nil {
+		return refused(res.Status(), res.ApplicationproblemJSONDefault)
+	}
+	if err := c.show(t.Out, res.JSON200, func(w io.Writer) { showTask(w, *res.JSON200, address) }); err != nil {
+		return err
+	}
+	if c.Wait && res.JSON200.ActiveRunId != "" {
+		return follow(ctx, client, t, res.JSON200.ActiveRunId, 0, true)
 	}
 	return nil
 }
