@@ -121,7 +121,7 @@ func TestExpiredGate(t *testing.T) {
 	old := got(w.Verdict(t.Context(), at.Ref, w.Approvers[0], policy.Approve, ""))(t)
 	due := func() []db.DueGate {
 		t.Helper()
-		return got(w.Store.DueGates(t.Context(), uuid.Nil, 10, 30*24*time.Hour))(t)
+		return got(w.Store.DueGates(t.Context(), uuid.Nil, 10))(t)
 	}
 	if n := len(due()); n != 0 {
 		t.Fatalf("%d gates are due", n)

@@ -10,6 +10,7 @@ import (
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
+	"signalbox/internal/policy"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 )
@@ -149,9 +150,44 @@ type DueGate struct {
 	Parked   bool
 }
 
-// DueGates lists gates past their expiry, and expired ones past the parking time.
-func (s *Store) DueGates(ctx context.Context, after uuid.UUID, limit int, park time.Duration) ([]DueGate, error) {
-	rows, err := s.q.DueGates(ctx, s.pool, park.Seconds(), after, int32(limit))
+// patience is how long each tenant waits by its own rules, one list beside the other.
+type patience struct {
+	tenants           []uuid.UUID
+	park, idle, merge []float64 // seconds
+}
+
+// patienceOfTenants reads the rules of all tenants. A tenant whose rules cannot be read is left out and named by the
+// error beside the others' answer: it keeps none of them waiting.
+func (s *Store) patienceOfTenants(ctx context.Context) (patience, error) {
+	var p patience
+	rows, err := s.q.PoliciesInForce(ctx, s.pool)
+	if err != nil {
+		return p, fmt.Errorf("load the policies in force: %w", err)
+	}
+	var unreadable []error
+	for _, r := range rows {
+		rules := policy.Default()
+		if r.Document != "" {
+			if rules, err = s.rules.parse(r.Document); err != nil {
+				unreadable = append(unreadable, fmt.Errorf("tenant %s: %w", r.TenantID, err))
+				continue
+			}
+		}
+		l := rules.Limits
+		p.tenants = append(p.tenants, r.TenantID)
+		p.park, p.idle, p.merge = append(p.park, l.MaxPark.Std().Seconds()), append(p.idle, l.TaskIdle.Std().Seconds()), append(p.merge, l.MergeWait.Std().Seconds())
+	}
+	return p, errors.Join(unreadable...)
+}
+
+// DueGates lists gates past their expiry, and expired ones past the parking time of their tenant.
+func (s *Store) DueGates(ctx context.Context, after uuid.UUID, limit int) ([]DueGate, error) {
+	// A tenant whose rules cannot be read is told of when one of its gates expires; the others' are due meanwhile.
+	p, err := s.patienceOfTenants(ctx)
+	if err != nil && p.tenants == nil {
+		return nil, err
+	}
+	rows, err := s.q.DueGates(ctx, s.pool, p.park, p.tenants, after, int32(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list due gates: %w", err)
 	}
@@ -302,24 +338,28 @@ func (s *Store) TasksToRun(ctx context.Context, after uuid.UUID, limit int) ([]T
 	return out, nil
 }
 
-// StaleTasks lists tasks that nobody touched (idle) or whose pull request nobody
-// merged (merge) for too long.
-func (s *Store) StaleTasks(ctx context.Context, limit int, idle, merge time.Duration) (idles, merges []TaskRef, err error) {
-	a, err := s.q.IdleTasks(ctx, s.pool, idle.Seconds(), int32(limit))
+// StaleTasks lists tasks that nobody touched (idles) or whose pull request nobody merged (merges) for longer than their
+// tenant waits. An error beside a list is about tenants whose rules cannot be read; the list holds the others' tasks.
+func (s *Store) StaleTasks(ctx context.Context, limit int) (idles, merges []TaskRef, err error) {
+	p, unreadable := s.patienceOfTenants(ctx)
+	if unreadable != nil && p.tenants == nil {
+		return nil, nil, unreadable
+	}
+	a, err := s.q.IdleTasks(ctx, s.pool, p.idle, p.tenants, int32(limit))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list idle tasks: %w", err)
 	}
 	for _, r := range a {
 		idles = append(idles, TaskRef{r.TenantID, r.ID})
 	}
-	b, err := s.q.MergeWaits(ctx, s.pool, merge.Seconds(), int32(limit))
+	b, err := s.q.MergeWaits(ctx, s.pool, p.merge, p.tenants, int32(limit))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list tasks that wait for a merge: %w", err)
 	}
 	for _, r := range b {
 		merges = append(merges, TaskRef{r.TenantID, r.ID})
 	}
-	return idles, merges, nil
+	return idles, merges, unreadable
 }
 
 // BuryBoots marks workers dead that were silent for so long.

@@ -87,12 +87,12 @@ func TestClosedAndIdleTasks(t *testing.T) {
 	if got(w.Store.CloseTask(t.Context(), w.Request(w.Requester, "close"), a.Task.Task, "Done by hand."))(t).State != run.TaskFailed {
 		t.Error("a closed task is not FAILED")
 	}
-	idle, _, err := w.Store.StaleTasks(t.Context(), 10, 14*24*time.Hour, time.Hour)
+	idle, _, err := w.Store.StaleTasks(t.Context(), 10)
 	if err != nil || len(idle) != 0 {
 		t.Fatalf("idle tasks %v, %v", idle, err)
 	}
 	dbtest.Advance(t, w.db, 15*24*time.Hour)
-	idle, _, err = w.Store.StaleTasks(t.Context(), 10, 14*24*time.Hour, time.Hour)
+	idle, _, err = w.Store.StaleTasks(t.Context(), 10)
 	if err != nil || len(idle) != 1 || idle[0].Task != b.Task.Task {
 		t.Fatalf("idle tasks %v, %v", idle, err)
 	}
@@ -160,7 +160,7 @@ func TestTaskWaitsForTheMerge(t *testing.T) {
 	}
 	task, _ = succeed()
 	dbtest.Advance(t, w.db, 31*24*time.Hour)
-	_, merges, err := w.Store.StaleTasks(t.Context(), 10, 365*24*time.Hour, 30*24*time.Hour)
+	_, merges, err := w.Store.StaleTasks(t.Context(), 10)
 	if err != nil || len(merges) != 1 || merges[0].Task != task {
 		t.Fatalf("tasks that wait too long: %v, %v", merges, err)
 	}

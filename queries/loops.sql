@@ -24,9 +24,10 @@ ON CONFLICT (run_id) DO NOTHING
 RETURNING run_id, tenant_id, phase;
 
 -- name: DueGates :many
+-- How long an expired gate stays parked is its tenant's own rule; a tenant that is not in the list parks for ever.
 SELECT tenant_id, id, run_id, kind, state, revision, expires_at, opened_at FROM gates
 WHERE ((state = 'open' AND expires_at < clock_timestamp())
-    OR (state = 'expired' AND expires_at < clock_timestamp() - make_interval(secs => @park_seconds::float8)))
+    OR (state = 'expired' AND expires_at < clock_timestamp() - make_interval(secs => (@park_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)])))
   AND id > @after ORDER BY id LIMIT @count;
 
 -- name: DueAttestations :many
@@ -78,11 +79,12 @@ INSERT INTO notices (tenant_id, outbox_id, run_id, topic, payload) VALUES (@tena
 ON CONFLICT (outbox_id) DO NOTHING;
 
 -- name: IdleTasks :many
-SELECT tenant_id, id FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => @idle_seconds::float8)
+-- Each tenant has its own patience, likewise for merges; a tenant that is not in the list has no end of it.
+SELECT tenant_id, id FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => (@idle_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)])
 ORDER BY id LIMIT @count;
 
 -- name: MergeWaits :many
-SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => @wait_seconds::float8) ORDER BY id LIMIT @count;
+SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => (@wait_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)]) ORDER BY id LIMIT @count;
 
 -- name: PutOffAttestation :exec
 UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => @seconds::float8) WHERE run_id = @run_id AND state = 'requested' AND expires_at = @until;

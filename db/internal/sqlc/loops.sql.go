@@ -209,8 +209,8 @@ func (q *Queries) DueDelayed(ctx context.Context, db DBTX, count int32) ([]DueDe
 const dueGates = `-- name: DueGates :many
 SELECT tenant_id, id, run_id, kind, state, revision, expires_at, opened_at FROM gates
 WHERE ((state = 'open' AND expires_at < clock_timestamp())
-    OR (state = 'expired' AND expires_at < clock_timestamp() - make_interval(secs => $1::float8)))
-  AND id > $2 ORDER BY id LIMIT $3
+    OR (state = 'expired' AND expires_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)])))
+  AND id > $3 ORDER BY id LIMIT $4
 `
 
 type DueGatesRow struct {
@@ -224,8 +224,14 @@ type DueGatesRow struct {
 	OpenedAt  time.Time `json:"opened_at"`
 }
 
-func (q *Queries) DueGates(ctx context.Context, db DBTX, parkSeconds float64, after uuid.UUID, count int32) ([]DueGatesRow, error) {
-	rows, err := db.Query(ctx, dueGates, parkSeconds, after, count)
+// How long an expired gate stays parked is its tenant's own rule; a tenant that is not in the list parks for ever.
+func (q *Queries) DueGates(ctx context.Context, db DBTX, parkSeconds []float64, tenants []uuid.UUID, after uuid.UUID, count int32) ([]DueGatesRow, error) {
+	rows, err := db.Query(ctx, dueGates,
+		parkSeconds,
+		tenants,
+		after,
+		count,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -297,8 +303,8 @@ func (q *Queries) ExpiredLeases(ctx context.Context, db DBTX, after uuid.UUID, c
 }
 
 const idleTasks = `-- name: IdleTasks :many
-SELECT tenant_id, id FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => $1::float8)
-ORDER BY id LIMIT $2
+SELECT tenant_id, id FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)])
+ORDER BY id LIMIT $3
 `
 
 type IdleTasksRow struct {
@@ -306,8 +312,9 @@ type IdleTasksRow struct {
 	ID       uuid.UUID `json:"id"`
 }
 
-func (q *Queries) IdleTasks(ctx context.Context, db DBTX, idleSeconds float64, count int32) ([]IdleTasksRow, error) {
-	rows, err := db.Query(ctx, idleTasks, idleSeconds, count)
+// Each tenant has its own patience, likewise for merges; a tenant that is not in the list has no end of it.
+func (q *Queries) IdleTasks(ctx context.Context, db DBTX, idleSeconds []float64, tenants []uuid.UUID, count int32) ([]IdleTasksRow, error) {
+	rows, err := db.Query(ctx, idleTasks, idleSeconds, tenants, count)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +358,7 @@ func (q *Queries) InsertNotice(ctx context.Context, db DBTX, arg InsertNoticePar
 }
 
 const mergeWaits = `-- name: MergeWaits :many
-SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => $1::float8) ORDER BY id LIMIT $2
+SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)]) ORDER BY id LIMIT $3
 `
 
 type MergeWaitsRow struct {
@@ -359,8 +366,8 @@ type MergeWaitsRow struct {
 	ID       uuid.UUID `json:"id"`
 }
 
-func (q *Queries) MergeWaits(ctx context.Context, db DBTX, waitSeconds float64, count int32) ([]MergeWaitsRow, error) {
-	rows, err := db.Query(ctx, mergeWaits, waitSeconds, count)
+func (q *Queries) MergeWaits(ctx context.Context, db DBTX, waitSeconds []float64, tenants []uuid.UUID, count int32) ([]MergeWaitsRow, error) {
+	rows, err := db.Query(ctx, mergeWaits, waitSeconds, tenants, count)
 	if err != nil {
 		return nil, err
 	}

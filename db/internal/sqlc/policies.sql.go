@@ -12,11 +12,9 @@ import (
 )
 
 const insertPolicy = `-- name: InsertPolicy :exec
-
 INSERT INTO policies (id, tenant_id, version, document) VALUES ($1, $2, $3, $4)
 `
 
-// Policies are never changed: a new document is a new row, and the newest is in force.
 func (q *Queries) InsertPolicy(ctx context.Context, db DBTX, iD uuid.UUID, tenantID uuid.UUID, version string, document string) error {
 	_, err := db.Exec(ctx, insertPolicy,
 		iD,
@@ -25,4 +23,36 @@ func (q *Queries) InsertPolicy(ctx context.Context, db DBTX, iD uuid.UUID, tenan
 		document,
 	)
 	return err
+}
+
+const policiesInForce = `-- name: PoliciesInForce :many
+
+SELECT t.id AS tenant_id, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '')::text AS document FROM tenants t
+`
+
+type PoliciesInForceRow struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	Document string    `json:"document"`
+}
+
+// Policies are never changed: a new document is a new row, and the newest is in force.
+// Every tenant with its newest document; the empty string where it has none and the defaults hold.
+func (q *Queries) PoliciesInForce(ctx context.Context, db DBTX) ([]PoliciesInForceRow, error) {
+	rows, err := db.Query(ctx, policiesInForce)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PoliciesInForceRow
+	for rows.Next() {
+		var i PoliciesInForceRow
+		if err := rows.Scan(&i.TenantID, &i.Document); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
