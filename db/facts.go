@@ -54,7 +54,10 @@ func (s *Store) facts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run,
 	if err := s.spentFacts(ctx, h, r, row, now, &f); err != nil {
 		return f, err
 	}
-	err = s.commandFacts(ctx, h, r, row, contract, in, &f)
+	if err := s.commandFacts(ctx, h, r, row, contract, in, &f); err != nil {
+		return f, err
+	}
+	f.LastFailure, err = s.lastFailure(ctx, h, r, in.Command)
 	return f, err
 }
 

@@ -59,6 +59,14 @@ SELECT identity FROM operations WHERE run_id = $1 AND state IN ('dispatched', 'a
 -- round), so who began it says nothing about who made what is verified now.
 SELECT worker_id FROM ended_leases WHERE run_id = $1 AND phase = 'execute' ORDER BY fencing_token DESC LIMIT 1;
 
+-- name: LastFailure :one
+-- The code of the failure before; empty where something new was handed in or said to the agent since, so that the next
+-- failure is no repeat of it.
+SELECT (CASE WHEN e.kind = 'attempt_failed' THEN coalesce(e.payload -> 'payload' ->> 'code', '') ELSE '' END)::text AS code FROM run_events e
+WHERE e.run_id = $1 AND e.kind IN ('attempt_failed', 'patch_created', 'report_created', 'no_change_reported', 'approved', 'changes_requested',
+    'verification_failed_retryable', 'judge_requires_fix', 'attempt_exhausted', 'base_moved')
+ORDER BY e.seq DESC LIMIT 1;
+
 -- name: RunFeedback :many
 SELECT * FROM feedback WHERE tenant_id = $1 AND run_id = $2 ORDER BY id;
 

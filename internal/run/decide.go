@@ -242,7 +242,8 @@ func decideJudged(r Run, j JudgeEvidence, f Facts) (Payload, error) {
 	return NonRetryableFailureEvent{Code: Code(d.Code), Summary: strings.Join(d.Reasons, " "), Evidence: j.Artifact}, nil
 }
 
-// decideFailure: a code that must not be tried again ends the run at once. Where
+// decideFailure: a code that must not be tried again ends the run at once, as does
+// one that would only be repeated. Where
 // the last delivery of a publication fails while an effect is unresolved, a person
 // is asked instead.
 func decideFailure(r Run, c AttemptHasFailed, f Facts) Payload {
@@ -254,6 +255,9 @@ func decideFailure(r Run, c AttemptHasFailed, f Facts) Payload {
 	switch {
 	case i.Retry != RetryAgain:
 		return NonRetryableFailureEvent{Code: i.Code, Summary: summary, Evidence: c.Artifact}
+	case i.Code.Deterministic() && f.LastFailure == i.Code:
+		return NonRetryableFailureEvent{Code: i.Code, Summary: summary + " This came twice in a row, so it is not tried a third time: change the task or the agent, then run it again.",
+			Evidence: c.Artifact, Repeated: true}
 	case r.lastPublication() && len(f.Unresolved) > 0:
 		return ReconciliationRequiredEvent{Operations: f.Unresolved, Summary: summary, Gate: f.gate(r, policy.GateReconcile, nil)}
 	}

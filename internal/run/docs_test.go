@@ -141,13 +141,18 @@ item is made in the same transaction. In CANCELLING every report that ends the w
 	b.WriteString(`## Failures: what is tried again
 
 The reason code decides, never the text of a log. *retry*: again by itself, after 30 s, 2 min, 10 min, 30 min with jitter (policy can set
-other delays), while attempts or redeliveries are left. *repair*: back to the agent with feedback, while rounds are left. *never*: the run
+other delays), while attempts or redeliveries are left. *retry once*: likewise, but the same
+code twice in a row, with nothing new handed in or said to the agent between the two, ends the run; a person changes something first. *repair*: back to the agent with feedback, while rounds are left. *never*: the run
 ends. *human*: a person looks first; so does every code that is not listed.
 
 `)
 	rows = nil
 	for _, c := range run.Codes() {
-		rows = append(rows, []string{string(c.Code), string(c.Category), string(c.Retry), c.Sentence})
+		again := string(c.Retry)
+		if c.Code.Deterministic() {
+			again += " once"
+		}
+		rows = append(rows, []string{string(c.Code), string(c.Category), again, c.Sentence})
 	}
 	table(&b, "reason code | category | again? | meaning", rows)
 	renderRest(&b)

@@ -89,6 +89,8 @@ type NonRetryableFailureEvent struct {
 	Code     Code   `json:"code"`
 	Summary  string `json:"summary"`
 	Evidence string `json:"evidence,omitempty"`
+	// Repeated says that the code allows another try and came twice in a row, so that a person has to change something.
+	Repeated bool `json:"repeated,omitempty"`
 }
 
 // BudgetExceededEvent stops at the budget gate, or fails.

@@ -40,6 +40,8 @@ type Facts struct {
 	Unresolved []string
 	// PR is the pull request as read back from the forge.
 	PR *PullRequest
+	// LastFailure is the code of the failure before, where nothing new was handed in or said to the agent since.
+	LastFailure Code
 	// Spent says that cost or time allow no further try.
 	Spent bool
 	// Overdue says that the run has been active for longer than its run time-out.

@@ -1,6 +1,9 @@
 package run
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Category groups failures for people and for the retry matrix (SM 16).
 type Category string
@@ -176,6 +179,13 @@ func Lookup(c Code) CodeInfo {
 	}
 	return CodeInfo{Code: CodeUnknown, Category: CatUnknown, Retry: RetryHuman,
 		Sentence: "The failure could not be classified; a person should look."}
+}
+
+// Deterministic reports whether the same work, done again by the same agent from the same base with nothing new said to
+// it, is likely to end with the code again. Such a failure is tried again once and not twice in a row (R-FAIL-9).
+func (c Code) Deterministic() bool {
+	return slices.Contains([]Code{CodePlanInvalid, CodeUnexpectedDiff, CodeEmptyPatch, CodePatchInvalid, CodePatchDoesNotApply,
+		CodeAgentNoOutput, CodeAgentProtocol}, c)
 }
 
 // Failure is what a failed or expired run keeps.

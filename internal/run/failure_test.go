@@ -250,3 +250,48 @@ func TestEvidence(t *testing.T) {
 		refused[*run.StaleLeaseError](f, p)
 	})
 }
+
+// TestRepeatedFailure: R-FAIL-9. What the same agent would only do again is tried again once; twice in a row ends the
+// run with attempts left, and the control plane makes no further run by itself. Another failure, or something new
+// between, is no repeat; what comes from the machine is tried until the attempts are spent.
+func TestRepeatedFailure(t *testing.T) {
+	t.Parallel()
+	end := func(s run.State, before, now run.Code) *flow {
+		f := standing(t, s)
+		f.facts.LastFailure = before
+		return f.command(run.AttemptHasFailed{Code: now, Summary: "It said so."})
+	}
+	for _, i := range run.Codes() {
+		if i.Retry != run.RetryAgain || i.Category == run.CatPRCreationFailed || slices.Contains([]run.Code{run.CodeWorkerLost, run.CodeQueueTimeout, run.CodeDeferTimeout}, i.Code) {
+			if i.Code.Deterministic() {
+				t.Errorf("%s is %s and counted as a repeat", i.Code, i.Retry)
+			}
+			continue
+		}
+		end(run.Executing, "", i.Code).in(run.Queued)
+		other := run.CodeEmptyPatch
+		if other == i.Code {
+			other = run.CodePatchInvalid
+		}
+		end(run.Executing, other, i.Code).in(run.Queued)
+		again := end(run.Executing, i.Code, i.Code)
+		if !i.Code.Deterministic() {
+			again.in(run.Queued)
+			continue
+		}
+		again.ended(run.Failed, i.Code)
+		if f := again.run.Failure; f.Retryable || !strings.HasPrefix(f.Summary, "It said so. This came twice in a row") {
+			t.Errorf("%s twice: %+v", i.Code, f)
+		}
+		if !again.run.AttemptsLeft() {
+			t.Errorf("%s: no attempt was left, so the test shows nothing", i.Code)
+		}
+	}
+	// A patch that does not apply stays one, whoever is asked.
+	end(run.Verifying, "", run.CodePatchDoesNotApply).in(run.Verifying)
+	end(run.Verifying, run.CodePatchDoesNotApply, run.CodePatchDoesNotApply).ended(run.Failed, run.CodePatchDoesNotApply)
+	// The server's own look at what was handed in counts like the worker's word.
+	f := standing(t, run.Executing)
+	f.facts.LastFailure, f.facts.PatchFault = run.CodePatchInvalid, run.CodePatchInvalid
+	f.command(run.PatchSubmitted{Artifact: "change-a", Base: "c0ffee"}).ended(run.Failed, run.CodePatchInvalid)
+}

@@ -202,7 +202,7 @@ func endPayload(r run.Run, k run.Kind, c chooser) run.Payload {
 	case run.KindLeaseReleased:
 		return run.LeaseReleasedEvent{Reason: "drain"}
 	case run.KindNonRetryableFailure:
-		return run.NonRetryableFailureEvent{Code: run.CodeRefNotFound, Summary: "There is no such branch.", Evidence: "art-log"}
+		return run.NonRetryableFailureEvent{Code: run.CodeRefNotFound, Summary: "There is no such branch.", Evidence: "art-log", Repeated: c.pick(2) == 1}
 	case run.KindBudgetExceeded:
 		return run.BudgetExceededEvent{Limit: "cost", Summary: "The cost limit is reached.", Fail: c.pick(2) == 1, Gate: asked(r), Policy: words()}
 	case run.KindTimeout:

@@ -201,7 +201,9 @@ func (m *move) apply(ev Event) error {
 	case LeaseReleasedEvent:
 		return m.leaseReleased(p, ev.By)
 	case NonRetryableFailureEvent:
-		return m.fail(failure(p.Code, p.Summary, p.Evidence))
+		f := failure(p.Code, p.Summary, p.Evidence)
+		f.Retryable = f.Retryable && !p.Repeated
+		return m.fail(f)
 	case BudgetExceededEvent:
 		return m.budgetExceeded(p)
 	case TimeoutEvent:

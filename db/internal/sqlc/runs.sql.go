@@ -56,6 +56,22 @@ func (q *Queries) InsertKey(ctx context.Context, db DBTX, arg InsertKeyParams) e
 	return err
 }
 
+const lastFailure = `-- name: LastFailure :one
+SELECT (CASE WHEN e.kind = 'attempt_failed' THEN coalesce(e.payload -> 'payload' ->> 'code', '') ELSE '' END)::text AS code FROM run_events e
+WHERE e.run_id = $1 AND e.kind IN ('attempt_failed', 'patch_created', 'report_created', 'no_change_reported', 'approved', 'changes_requested',
+    'verification_failed_retryable', 'judge_requires_fix', 'attempt_exhausted', 'base_moved')
+ORDER BY e.seq DESC LIMIT 1
+`
+
+// The code of the failure before; empty where something new was handed in or said to the agent since, so that the next
+// failure is no repeat of it.
+func (q *Queries) LastFailure(ctx context.Context, db DBTX, runID uuid.UUID) (string, error) {
+	row := db.QueryRow(ctx, lastFailure, runID)
+	var code string
+	err := row.Scan(&code)
+	return code, err
+}
+
 const loadRun = `-- name: LoadRun :one
 SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
