@@ -26,6 +26,7 @@ setup-tests:
 
 build: ## build bin/signalbox and bin/signalbox-worker
 	@mkdir -p bin
+	@echo "Building bin/signalbox and bin/signalbox-worker; the first time that takes a few minutes …"
 	@$(GO_BUILD) -o bin/ ./cmd/...
 
 run: setup build ## build, then start everything on this machine with a sample task that waits for you

@@ -33,7 +33,6 @@ func (c devCmd) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	began := time.Now()
-	fmt.Fprintln(t.Out, "Starting a private Postgres, sample people, sample repositories and a worker …")
 	d, err := devmode.Start(ctx, devmode.Options{Data: cfg.Data, Addr: cfg.Addr, Sandbox: c.Sandbox, Out: t.Out})
 	if running, ok := errors.AsType[*devmode.RunningError](err); ok {
 		fmt.Fprintf(t.Out, "Signalbox is running already: %s\n", running.URL)
@@ -43,7 +42,11 @@ func (c devCmd) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	return c.serve(ctx, d, func(ctx context.Context) error {
-		fmt.Fprintf(t.Out, "Serving %s after %.1f s; a sample task is on its way …\n", d.URL(), time.Since(began).Seconds())
+		next := "a sample task is on its way"
+		if d.Sampled() {
+			next = "everything of last time is here"
+		}
+		fmt.Fprintf(t.Out, "Serving %s after %.1f s; %s …\n", d.URL(), time.Since(began).Seconds(), next)
 		waiting, err := d.Sample(ctx)
 		if err != nil {
 			return err

@@ -91,6 +91,7 @@ func Start(ctx context.Context, o Options) (_ *Dev, err error) {
 	if d.listener, err = listen(ctx, o.Addr, d.memory.Addr); err != nil {
 		return nil, err
 	}
+	d.say("Starting a private Postgres, sample people, sample repositories and a worker …")
 	d.memory.Addr = d.listener.Addr().String()
 	d.url = "http://" + d.memory.Addr
 	if err := d.startDatabase(ctx); err != nil {
@@ -130,6 +131,9 @@ func (d *Dev) URL() string { return d.url }
 
 // Log is for everything that is not meant for the person at the terminal.
 func (d *Dev) Log() *slog.Logger { return d.log }
+
+// Sampled says whether an earlier start submitted the sample task, so that this one does not.
+func (d *Dev) Sampled() bool { return d.memory.Sampled }
 
 // Folder is where everything is kept.
 func (d *Dev) Folder() string { return d.folder.root }
@@ -365,11 +369,22 @@ func (d *Dev) Greet(w Waiting) {
 	}
 	d.say("")
 	d.say("  Others to sign in as: %s.", strings.Join(others(), ", "))
+	d.say("  Rita may ask for more. The sample agent has no model; it understands: %s", sampleGoal)
+	d.say("  On the command line: %s", d.commandLine())
 	if d.options.Sandbox == "process" {
 		d.say("  UNSAFE: the worker isolates nothing (--sandbox=process). Run only agents that you trust.")
 	}
 	d.say("  Everything is kept in %s. Ctrl-C stops all of it.", d.folder.root)
 	d.say("")
+}
+
+// commandLine is what to type first; the command line looks at the default address unless told otherwise.
+func (d *Dev) commandLine() string {
+	login := os.Args[0] + " login"
+	if d.memory.Addr == DefaultAddr {
+		return login
+	}
+	return "export SIGNALBOX_SERVER_URL=" + d.url + "; " + login
 }
 
 func others() []string {

@@ -231,6 +231,9 @@ func TestTheAgentFollowsWhatReviewersAnswer(t *testing.T) {
 	if lines := runAgent(t, repo, "execute", "Make it nicer.", nil); len(lines["no_change"]) != 1 {
 		t.Errorf("a goal that it does not understand gave %v, want no_change", lines)
 	}
+	if lines := runAgent(t, repo, "plan", "Make it nicer.", nil); len(lines["plan"]) != 0 || len(lines["result"]) != 1 || !strings.Contains(string(lines["result"][0]), "refused") {
+		t.Errorf("asked to plan for a goal that it does not understand it gave %v, want a refusal in words", lines)
+	}
 }
 
 func TestTheBrowserReadsFormsAsBrowsersDo(t *testing.T) {

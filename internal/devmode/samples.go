@@ -52,6 +52,9 @@ const (
 		"Replace `fgrep` by `grep -F` in `bin/*.sh`.\n"
 )
 
+// sampleGoal is a goal that the sample agent understands, to be tried in acme/handbook.
+const sampleGoal = "Replace `customer` by `client` in `pages/*.md`."
+
 // agentScript is the program of the sample agent; it is handed to sh as text, so that a sandbox needs no mount for it.
 func agentScript() (string, error) {
 	text, err := embedded.ReadFile("agent/replace.sh")

@@ -76,7 +76,11 @@ func (s *session) makePlan(p *place, profile Profile, tree string) ([]byte, erro
 			return nil, withOutcome(err, out)
 		}
 		if out.Plan == nil {
-			return nil, withOutcome(fail(codePlanInvalid, "The agent ended its planning without a plan."), out)
+			why := "The agent ended its planning without a plan."
+			if out.Summary != "" {
+				why += " Its own words: " + clip(out.Summary, 1000)
+			}
+			return nil, withOutcome(fail(codePlanInvalid, "%s", why), out)
 		}
 		plan = *out.Plan
 		// Nothing is edited before EXECUTING (R-CTX-1): what a planning agent changed is thrown away.

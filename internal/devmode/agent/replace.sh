@@ -66,6 +66,12 @@ tab=$(printf '\t')
 todo=$(rules)
 say '{"type":"started","model":"none: a codemod"}'
 
+# Without a plan nothing goes on, and claiming that nothing needs a change would pass for success: it says why it cannot.
+if [ -z "$todo" ] && [ "$SIGNALBOX_PHASE" = plan ]; then
+	say '{"type":"result","reason":"refused","summary":"This sample agent has no model. It understands only goals that hold a sentence of the form: Replace `old` by `new` in `pattern`."}'
+	exit 0
+fi
+
 if [ -z "$todo" ]; then
 	say '{"type":"no_change","reason":"The goal holds no sentence of the form: Replace `old` by `new` in `pattern`."}'
 	exit 0
