@@ -51,6 +51,13 @@ type StoredArtifact struct {
 	CreatedAt time.Time
 }
 
+// MayStore says, before a byte is read, whether the holder may store anything: its lease lives or ended a moment ago.
+// PutArtifact asks again.
+func (s *Store) MayStore(ctx context.Context, h Holder) error {
+	_, err := s.mayBeLate(ctx, s.pool, h)
+	return translate(err, "artifact")
+}
+
 // PutArtifact records uploaded bytes under a lease. For some minutes after a
 // lease ended they are kept as late evidence (R-LEASE-2); afterwards, and for
 // anybody who never held the lease, they are refused.
@@ -116,8 +123,8 @@ func (s *Store) putFindings(ctx context.Context, tx pgx.Tx, row sqlc.Artifact, a
 
 // mayBeLate holds that the lease was this worker's and ended a moment ago, and
 // returns the attempt that it was given for.
-func (s *Store) mayBeLate(ctx context.Context, tx pgx.Tx, h Holder) (int32, error) {
-	l, err := s.q.EndedLease(ctx, tx, sqlc.EndedLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
+func (s *Store) mayBeLate(ctx context.Context, d sqlc.DBTX, h Holder) (int32, error) {
+	l, err := s.q.EndedLease(ctx, d, sqlc.EndedLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && !l.Recent) {
 		return 0, s.staleHolder(ctx, h)
 	}

@@ -91,6 +91,9 @@ func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sq
 	case run.VerifyReported:
 		return s.verificationFacts(ctx, h, r, c, f)
 	case run.JudgeReported:
+		if _, err := s.artifactOf(ctx, h, r, c.Judge.Artifact, "judge_report"); err != nil {
+			return err
+		}
 		return s.judgeFacts(ctx, h, r, contract, f)
 	case run.PRReported:
 		return s.prFacts(ctx, h, r, c, f)
@@ -382,22 +385,4 @@ func (s *Store) gateFacts(ctx context.Context, h sqlc.DBTX, r run.Run, g sqlc.Ga
 		}
 	}
 	return out, nil
-}
-
-// prFacts reads the pull request back from the row that the server holds: the
-// worker's word about it is only a hint where to look.
-func (s *Store) prFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.PRReported, f *run.Facts) error {
-	p, err := s.q.PullByBranch(ctx, h, r.Tenant, r.Repository, c.PR.Branch)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return fault.New(fault.Invalid, "Nothing was changed: the forge knows no pull request for this branch.").WithField("branch")
-	}
-	if err != nil {
-		return fmt.Errorf("read the pull request: %w", err)
-	}
-	// A run takes over the branch of a run before it. What that one published is not what was approved here.
-	if p.TaskID != r.Task || p.RunID != r.ID {
-		return fault.New(fault.Conflict, "Nothing was changed: the branch's pull request belongs to another run. Publish this run's change first.").WithField("branch")
-	}
-	f.PR = &run.PullRequest{URL: p.Url, SHA: p.HeadSha, Branch: p.HeadBranch, Number: p.Number}
-	return nil
 }

@@ -260,3 +260,21 @@ func (s *Store) MovePull(ctx context.Context, in Request, pull uuid.UUID, state,
 	})
 	return translate(err, "pull request")
 }
+
+// prFacts reads the pull request back from the row that the server holds: the
+// worker's word about it is only a hint where to look.
+func (s *Store) prFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.PRReported, f *run.Facts) error {
+	p, err := s.q.PullByBranch(ctx, h, r.Tenant, r.Repository, c.PR.Branch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fault.New(fault.Invalid, "Nothing was changed: the forge knows no pull request for this branch.").WithField("branch")
+	}
+	if err != nil {
+		return fmt.Errorf("read the pull request: %w", err)
+	}
+	// A run takes over the branch of a run before it. What that one published is not what was approved here.
+	if p.TaskID != r.Task || p.RunID != r.ID {
+		return fault.New(fault.Conflict, "Nothing was changed: the branch's pull request belongs to another run. Publish this run's change first.").WithField("branch")
+	}
+	f.PR = &run.PullRequest{URL: p.Url, SHA: p.HeadSha, Branch: p.HeadBranch, Number: p.Number}
+	return nil
+}

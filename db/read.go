@@ -275,6 +275,18 @@ func (s *Store) LastEvent(ctx context.Context, tenant, id uuid.UUID, kind run.Ki
 	}, true, nil
 }
 
+// JudgeArtifact is the report of the newest verdict in the run's log, "" before there is one.
+func (s *Store) JudgeArtifact(ctx context.Context, tenant, id uuid.UUID) (string, error) {
+	a, err := s.q.JudgeArtifact(ctx, s.pool, tenant, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the judge's report: %w", err)
+	}
+	return a, nil
+}
+
 // Waiting says why no worker has a run's queue item: until when it is put off (zero: it is not), and how many live
 // workers could take its phase.
 func (s *Store) Waiting(ctx context.Context, tenant, id uuid.UUID, phase run.Phase) (until time.Time, workers int64, err error) {

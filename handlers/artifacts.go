@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"signalbox/db"
 	"signalbox/internal/fault"
 	"signalbox/internal/patch"
@@ -87,6 +85,10 @@ func (s *server) apiUploadArtifact(w http.ResponseWriter, r *http.Request) error
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/octet-stream" {
 		return fault.New(fault.Invalid, "Nothing was stored: the body must be sent as application/octet-stream.").WithCode("content_type")
 	}
+	// Bytes that nobody may keep are not even read: they would fill the store.
+	if err := s.store.MayStore(r.Context(), h); err != nil {
+		return err
+	}
 	limit := int64(maxArtifact)
 	if u.kind == string(wire.ArtifactKindPatch) {
 		limit = patch.MaxBytes
@@ -141,6 +143,15 @@ func (s *server) findings(r *http.Request, h db.Holder, u upload, a *db.NewArtif
 			return err
 		}
 		return checkPlan(raw)
+	case wire.ArtifactKindJudgeReport:
+		raw, err := s.artifacts.Read(r.Context(), h.Ref.Tenant, a.SHA256, maxReport)
+		if err != nil {
+			return err
+		}
+		var j judgement
+		if err := json.Unmarshal(raw, &j); err != nil {
+			return fault.Wrap(fault.Invalid, err, "Nothing was recorded: the judge's report is not the JSON document that it should be.").WithCode("report_unreadable")
+		}
 	}
 	return nil
 }
@@ -216,6 +227,9 @@ type plan struct {
 	Steps            []string  `json:"steps"`
 }
 
+// maxPlanEntries bounds each list of a plan, as it does in the agents' own form.
+const maxPlanEntries = 500
+
 func checkPlan(raw []byte) error {
 	var p plan
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -226,6 +240,12 @@ func checkPlan(raw []byte) error {
 		if list == nil {
 			fields = append(fields, wire.FieldError{Field: name, Message: "A plan must say this, if only with an empty list."})
 		}
+		if n := len(listOf(list)); n > maxPlanEntries {
+			fields = append(fields, wire.FieldError{Field: name, Message: fmt.Sprintf("It has %d entries; people read at most %d.", n, maxPlanEntries)})
+		}
+	}
+	if n := len(p.Steps); n > maxPlanEntries {
+		fields = append(fields, wire.FieldError{Field: "steps", Message: fmt.Sprintf("It has %d entries; people read at most %d.", n, maxPlanEntries)})
 	}
 	if p.StopCondition == "" {
 		fields = append(fields, wire.FieldError{Field: "stop_condition", Message: "A plan must say when the agent is done."})
@@ -313,15 +333,23 @@ func (s *server) patchDownload(w http.ResponseWriter, r *http.Request, param str
 	if err != nil {
 		return err
 	}
-	a, err := s.newestPatch(r, info.ID)
+	a, err := s.runPatch(r, info)
 	if err != nil {
 		return err
 	}
 	return s.download(w, r, a)
 }
 
-func (s *server) newestPatch(r *http.Request, id uuid.UUID) (db.ArtifactInfo, error) {
-	all, err := s.store.Artifacts(r.Context(), who(r).tenant, id)
+// runPatch is the patch that the run stands on, whatever was stored after it; the newest one where it stands on none.
+func (s *server) runPatch(r *http.Request, info db.RunInfo) (db.ArtifactInfo, error) {
+	if p := info.Patch; p != nil {
+		id, err := typeid.Parse(typeid.Artifact, p.Artifact)
+		if err != nil {
+			return db.ArtifactInfo{}, fmt.Errorf("patch of run %s: %w", info.ID, err)
+		}
+		return s.store.Artifact(r.Context(), info.Tenant, id)
+	}
+	all, err := s.store.Artifacts(r.Context(), info.Tenant, info.ID)
 	if err != nil {
 		return db.ArtifactInfo{}, err
 	}

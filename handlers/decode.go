@@ -107,6 +107,23 @@ func form(r *http.Request) (url.Values, error) {
 	return values, nil
 }
 
+// plainQuery refuses an address whose query holds what no text of ours holds: the database would refuse it later, as a
+// fault of the server.
+func plainQuery(r *http.Request) error {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fault.Wrap(fault.Malformed, err, "Nothing was done: the address could not be read.").WithCode("bad_query")
+	}
+	for name, list := range values {
+		for _, v := range append(list, name) {
+			if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
+				return fault.New(fault.Malformed, "Nothing was done: the address holds characters that no text has.").WithCode("bad_query")
+			}
+		}
+	}
+	return nil
+}
+
 // pathID reads an id of the path.
 func pathID(r *http.Request, name string, prefix typeid.Prefix) (uuid.UUID, error) {
 	return typeid.Parse(prefix, chi.URLParam(r, name))

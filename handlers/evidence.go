@@ -1,7 +1,9 @@
 package handlers
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -21,13 +23,46 @@ const maxReport = 8 << 20
 // verification is the part of a stored verification report that we read. The worker wrote it, so it is shown and
 // compared, never executed.
 type verification struct {
-	Schema      string    `json:"schema"`
-	Verdict     string    `json:"verdict"`
-	Repairable  bool      `json:"repairable"`
-	PatchDigest string    `json:"patch_digest"`
-	Isolation   string    `json:"isolation"`
-	Summary     string    `json:"summary"`
-	Commands    []command `json:"commands"`
+	Schema      string   `json:"schema"`
+	Verdict     string   `json:"verdict"`
+	Repairable  bool     `json:"repairable"`
+	PatchDigest string   `json:"patch_digest"`
+	Isolation   string   `json:"isolation"`
+	Summary     string   `json:"summary"`
+	Commands    commands `json:"commands"`
+}
+
+// commands are at most maxCommands: two bytes of a hostile report are a whole command in memory and a row of a page.
+type commands = listed[command]
+
+// maxCommands bounds the commands of a report and the reasons of a judgement. A verifier runs at most a hundred.
+const maxCommands = 100
+
+// listed is a list of at most maxCommands entries; a longer one is refused before it is unfolded.
+type listed[T any] []T
+
+// UnmarshalJSON refuses a list that is too long.
+func (b *listed[T]) UnmarshalJSON(raw []byte) error {
+	*b = nil
+	d := json.NewDecoder(bytes.NewReader(raw))
+	first, err := d.Token()
+	if err != nil || first == nil {
+		return err
+	}
+	if first != json.Delim('[') {
+		return errors.New("this is no list")
+	}
+	for d.More() {
+		if len(*b) == maxCommands {
+			return fmt.Errorf("the list has more than %d entries", maxCommands)
+		}
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*b = append(*b, one)
+	}
+	return nil
 }
 
 type command struct {
@@ -58,9 +93,9 @@ func (c command) end() string {
 type judgement struct {
 	Verdict    string  `json:"verdict"`
 	Confidence float64 `json:"confidence"`
-	Reasons    []struct {
+	Reasons    listed[struct {
 		Words string `json:"words"`
-	} `json:"reasons"`
+	}] `json:"reasons"`
 }
 
 // runEvidence is what a person can rely on when they decide.
@@ -82,6 +117,10 @@ func (s *server) evidence(r *http.Request, info db.RunInfo) (runEvidence, error)
 	if err != nil {
 		return ev, err
 	}
+	judged, err := s.store.JudgeArtifact(r.Context(), info.Tenant, info.ID)
+	if err != nil {
+		return ev, err
+	}
 	for _, a := range artifacts {
 		switch {
 		case a.Late:
@@ -90,9 +129,7 @@ func (s *server) evidence(r *http.Request, info db.RunInfo) (runEvidence, error)
 				return ev, err
 			}
 			ev.verified, ev.reportID, ev.reportSHA = true, typeid.Format(typeid.Artifact, a.ID), a.SHA256
-		case a.Kind == "judge_report":
-			// The newest one counts; the list is in the order of storing.
-			ev.judge = judgement{}
+		case a.Kind == "judge_report" && typeid.Format(typeid.Artifact, a.ID) == judged:
 			if err := s.readJSON(r, info, a, &ev.judge); err != nil {
 				return ev, err
 			}

@@ -38,16 +38,17 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 
 // world is one server over a real database, with an identity provider beside it.
 type world struct {
-	t        *testing.T
-	data     dbtest.Database
-	store    *db.Store
-	hub      *feed.Hub
-	url      string
-	idp      *idp
-	provider uuid.UUID
-	repo     uuid.UUID
-	log      *syncBuffer
-	forge    string
+	t         *testing.T
+	data      dbtest.Database
+	store     *db.Store
+	hub       *feed.Hub
+	url       string
+	idp       *idp
+	provider  uuid.UUID
+	repo      uuid.UUID
+	log       *syncBuffer
+	forge     string
+	artifacts *artifact.Store
 }
 
 // syncBuffer collects the log, so that tests can look for what must never be in it.
@@ -85,6 +86,7 @@ func newWorld(t *testing.T) *world {
 	artifacts, err := artifact.Open(ctx, "file://"+filepath.Join(t.TempDir(), "blobs"))
 	must(t, err)
 	t.Cleanup(func() { must(t, artifacts.Close()) })
+	w.artifacts = artifacts
 
 	server := httptest.NewUnstartedServer(nil)
 	w.url = "http://" + server.Listener.Addr().String()

@@ -181,6 +181,10 @@ func (s *server) handle(rt route) http.Handler {
 
 func (s *server) admitted(w http.ResponseWriter, r *http.Request, rt route, l *request) error {
 	r = r.WithContext(context.WithValue(r.Context(), keyRoute, rt))
+	// What anybody may ask (the way to a login, say) reads its query with rules of its own.
+	if err := plainQuery(r); err != nil && !rt.access.anyone {
+		return err
+	}
 	p, err := s.authenticate(r, rt)
 	if err != nil {
 		if rt.access.anyone && fault.KindOf(err) != fault.Unauthenticated {

@@ -195,6 +195,11 @@ ORDER BY created_at DESC LIMIT 1;
 -- The agent's session of the newest round that stored one.
 SELECT id FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = 'agent_session' ORDER BY created_at DESC LIMIT 1;
 
+-- name: JudgeArtifact :one
+-- The report behind the newest verdict that was recorded: what a worker stored beside it counts for nothing.
+SELECT (payload -> 'payload' -> 'judge' ->> 'artifact')::text AS artifact FROM run_events
+WHERE tenant_id = $1 AND run_id = $2 AND payload -> 'payload' -> 'judge' ->> 'artifact' IS NOT NULL ORDER BY seq DESC LIMIT 1;
+
 -- name: LastEvent :one
 SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, payload
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY seq DESC LIMIT 1;

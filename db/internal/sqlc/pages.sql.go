@@ -155,6 +155,19 @@ func (q *Queries) InsertRepository(ctx context.Context, db DBTX, arg InsertRepos
 	return created_at, err
 }
 
+const judgeArtifact = `-- name: JudgeArtifact :one
+SELECT (payload -> 'payload' -> 'judge' ->> 'artifact')::text AS artifact FROM run_events
+WHERE tenant_id = $1 AND run_id = $2 AND payload -> 'payload' -> 'judge' ->> 'artifact' IS NOT NULL ORDER BY seq DESC LIMIT 1
+`
+
+// The report behind the newest verdict that was recorded: what a worker stored beside it counts for nothing.
+func (q *Queries) JudgeArtifact(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (string, error) {
+	row := db.QueryRow(ctx, judgeArtifact, tenantID, runID)
+	var artifact string
+	err := row.Scan(&artifact)
+	return artifact, err
+}
+
 const lastEvent = `-- name: LastEvent :one
 SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, payload
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY seq DESC LIMIT 1
