@@ -1,9 +1,11 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -105,12 +107,14 @@ func (s *Store) Extend(ctx context.Context, w WorkerID, boot uuid.UUID, draining
 	for _, b := range beats {
 		rows = append(rows, sqlc.RunLease{RunID: b.Run, LeaseID: b.Lease.ID, FencingToken: b.Lease.Token})
 	}
+	// Heartbeats of one boot at once take their leases in one order, whatever order the worker names them in.
+	slices.SortFunc(rows, func(a, b sqlc.RunLease) int { return bytes.Compare(a.LeaseID[:], b.LeaseID[:]) })
 	raw, err := encode(rows)
 	if err != nil {
 		return nil, false, err
 	}
 	var alive []sqlc.ExtendLeasesRow
-	// Two heartbeats of one boot at once may take their leases in different order; the loser of that deadlock says it again.
+	// The plan may still choose another order than that; the loser of a deadlock says it again.
 	for range maxTries {
 		alive, err = s.q.ExtendLeases(ctx, s.pool, sqlc.ExtendLeasesParams{TtlSeconds: s.timing.LeaseTTL.Seconds(), Beats: raw, WorkerID: w.ID,
 			BootID: boot, GraceSeconds: s.timing.CancelGrace.Seconds()})
