@@ -183,7 +183,7 @@ func (s *server) command(r *http.Request, h db.Holder, b wire.RunCommand) (run.C
 	case wire.CmdPlanSubmitted:
 		return run.PlanSubmitted{Artifact: b.PlanSubmitted.ArtifactId}, nil
 	case wire.CmdPatchSubmitted:
-		return run.PatchSubmitted{Artifact: b.PatchSubmitted.ArtifactId, Base: b.PatchSubmitted.BaseCommit, Tree: b.PatchSubmitted.ResultTree}, nil
+		return run.PatchSubmitted{Artifact: b.PatchSubmitted.ArtifactId, Base: b.PatchSubmitted.BaseCommit, Tree: b.PatchSubmitted.ResultTree, Summary: b.PatchSubmitted.Summary}, nil
 	case wire.CmdReportSubmitted:
 		return run.ReportSubmitted{Artifact: b.ReportSubmitted.ArtifactId}, nil
 	case wire.CmdNoChangeSubmitted:

@@ -94,6 +94,9 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 	if data.Evidence, err = s.evidenceView(r, g.run, g.standing); err != nil {
 		return err
 	}
+	if data.Agent, err = s.agentWords(r, g.run); err != nil {
+		return err
+	}
 	if err := s.gateContent(r, g, &data); err != nil {
 		return err
 	}

@@ -36,6 +36,11 @@ func (s *server) publishPlan(r *http.Request, a db.Assignment) (*wire.PublishPla
 	if err != nil {
 		return nil, err
 	}
+	said, err := s.agentWords(r, info)
+	if err != nil {
+		return nil, err
+	}
+	e.AgentSummary = said.Text
 	for _, c := range ev.report.Commands {
 		e.Checks = append(e.Checks, forge.Check{Name: c.Name, Passed: c.passed(), FailedBefore: c.Preexisting, Duration: time.Duration(c.DurationMS) * time.Millisecond})
 	}

@@ -9,9 +9,17 @@ type GatePageData struct {
 	Plan     *PlanView // plan gates, and patch gates that had a plan
 	Diff     *DiffView // patch gates
 	Report   string    // report gates: plain text
+	Agent    AgentWords
 	Evidence Evidence
 	History  []DecisionView // all revisions, newest first
 	Live     bool
+}
+
+// AgentWords is what the agent says about its result. Nobody checked it.
+type AgentWords struct {
+	Text string // safe to show as text
+	// Withheld says that there is something and why it is not shown; empty where Text is all of it.
+	Withheld string
 }
 
 // GatePanelData is the decision panel: it alone is rendered again for 409, 422, 403, 401 and 410.

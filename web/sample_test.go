@@ -195,6 +195,7 @@ func sampleEvidence() web.Evidence {
 func sampleGatePage(t *testing.T) web.GatePageData {
 	return web.GatePageData{
 		Shell: shell(), Panel: sampleGatePanel(), Diff: sampleDiff(t), Evidence: sampleEvidence(), Live: true,
+		Agent:   web.AgentWords{Text: "Each return path closes the body now.\nThe new test fails without it."},
 		History: []web.DecisionView{{Who: "Ben Approver", Verdict: "request_changes", Text: "Please add a test that fails without the fix.", At: ago(12 * time.Minute), Revision: 1, Digest: digest, Channel: "browser", Outdated: true}},
 	}
 }

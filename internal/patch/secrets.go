@@ -105,6 +105,18 @@ func (s *Scanner) Scan(ctx context.Context, p *Patch) ScanResult {
 	return ScanResult{State: ScanFindings, Findings: found[:min(len(found), maxFindings)], Words: words}
 }
 
+// InText reports whether free text holds something that looks like a secret. An error says that it could not be looked
+// at, which is never a pass.
+func (s *Scanner) InText(ctx context.Context, text string) (bool, error) {
+	d, err := s.load()
+	if err != nil {
+		return false, err
+	}
+	//lint:ignore SA1019 its successor comes with version 9, which is not out
+	hits := d.DetectContext(ctx, detect.Fragment{Raw: text})
+	return len(hits) > 0, ctx.Err()
+}
+
 func notScanned(words string) ScanResult {
 	return ScanResult{State: ScanNotScanned, Findings: []Finding{}, Words: words}
 }

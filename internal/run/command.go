@@ -38,10 +38,10 @@ type (
 		commandSeal
 		Artifact string
 	}
-	// PatchSubmitted names the stored patch, its base and the tree it must give.
+	// PatchSubmitted names the stored patch, its base and the tree it must give. Summary is what the agent says it did.
 	PatchSubmitted struct {
 		commandSeal
-		Artifact, Base, Tree string
+		Artifact, Base, Tree, Summary string
 	}
 	// ReportSubmitted names the stored analysis report.
 	ReportSubmitted struct {

@@ -157,7 +157,7 @@ func decidePatch(r Run, c PatchSubmitted, f Facts) (Payload, error) {
 	case r.Mode == ModeAnalysis:
 		return fail(CodeUnexpectedDiff, "")
 	}
-	return PatchCreatedEvent{Patch: *f.Patch}, nil
+	return PatchCreatedEvent{Patch: *f.Patch, Summary: c.Summary}, nil
 }
 
 // decideReport and decideNoChange hold that the working tree is unchanged: a diff

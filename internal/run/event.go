@@ -153,6 +153,8 @@ type PlanApprovalRequiredEvent struct {
 type PatchCreatedEvent struct {
 	sealed
 	Patch Patch `json:"patch"`
+	// Summary is what the agent says it did. Nobody checked it and nothing is decided on it; logs of before lack it.
+	Summary string `json:"summary,omitempty"`
 }
 
 // ReportCreatedEvent carries the stored analysis report.

@@ -55,7 +55,7 @@ func startPayload(r run.Run, k run.Kind, c chooser) run.Payload {
 	case run.KindPatchCreated:
 		id := oneOf(c, "change-a", "change-b")
 		return run.PatchCreatedEvent{Patch: run.Patch{Artifact: "art-patch", Digest: "bytes-" + id, PatchID: id,
-			Base: "c0ffee", Tree: "7ree", Files: 2, Added: 10, Removed: 3}}
+			Base: "c0ffee", Tree: "7ree", Files: 2, Added: 10, Removed: 3}, Summary: oneOf(c, "", "I replaced the call.")}
 	case run.KindReportCreated:
 		return run.ReportCreatedEvent{Artifact: "art-report", Digest: "report", Base: "c0ffee"}
 	case run.KindNoChangeReported:
