@@ -28,8 +28,13 @@ var ground = []string{"internal/typeid"}
 var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
+<<<<<<< HEAD
 	"internal/argv": {}, "internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
 	"internal/wire": {},
+=======
+	"internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
+	"internal/wire": {}, "internal/coalesce": {},
+>>>>>>> b9f5471 (Concurrent transitions, run look-ups and worker look-ups are one batch each, answered after their commit)
 
 	// 1 domain: pure.
 	"internal/policy":   {"internal/fault"},
@@ -41,7 +46,7 @@ var mayImport = map[string][]string{
 	// 2 outside: each talks to one thing that is not ours.
 	"db/internal/bytea": {},
 	"db/internal/sqlc":  {"db/internal/bytea", "internal/policy", "internal/run"},
-	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
+	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/fault", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
 	"internal/artifact": {"internal/fault"},
 	"internal/forge":    {"internal/fault", "internal/git"}, // the local forge is git and nothing else
 	"internal/git":      {"internal/fault"},
