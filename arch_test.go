@@ -28,13 +28,8 @@ var ground = []string{"internal/typeid"}
 var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
-<<<<<<< HEAD
-	"internal/argv": {}, "internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
+	"internal/argv": {}, "internal/coalesce": {}, "internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
 	"internal/wire": {},
-=======
-	"internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
-	"internal/wire": {}, "internal/coalesce": {},
->>>>>>> b9f5471 (Concurrent transitions, run look-ups and worker look-ups are one batch each, answered after their commit)
 
 	// 1 domain: pure.
 	"internal/policy":   {"internal/fault"},
