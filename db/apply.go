@@ -58,9 +58,9 @@ type Ack struct {
 const maxTries = 3
 
 // Apply is the one door: it loads the run, decides, reduces, and writes state,
-// event, queue, lease, gate, attempt, outbox and key as one statement that is
-// guarded by the run's version. A losing racer decides again on the new truth, at
-// most three times. A change that concerns the task as well is made under the
+// event, queue, lease, gate, attempt, outbox and key as one transaction that is
+// guarded by the run's version, together with whoever writes at the same time. A
+// losing racer decides again on the new truth, at most three times. A change that concerns the task as well is made under the
 // run's and the task's row locks. A repeat gets the first answer: the statement
 // refuses a key that was used, so only a refusal is worth looking the key up.
 func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
@@ -123,7 +123,7 @@ func (s *Store) applyOptimistic(ctx context.Context, ref Ref, in Intent, look bo
 			return ack, err
 		}
 	}
-	row, err := s.q.LoadRun(ctx, s.pool, ref.Tenant, ref.Run)
+	row, err := s.loadRun(ctx, ref)
 	if err != nil {
 		return Ack{}, err
 	}
@@ -138,11 +138,11 @@ func (s *Store) applyOptimistic(ctx context.Context, ref Ref, in Intent, look bo
 	if err != nil {
 		return Ack{}, err
 	}
-	done, err := s.flush(ctx, s.pool, w)
+	done, err := s.commit(ctx, w)
 	if err != nil {
 		return Ack{}, fmt.Errorf("write transition: %w", err)
 	}
-	if !done[ref.Run] {
+	if !done {
 		return Ack{}, errMoved
 	}
 	s.ring(w.changes()...)
@@ -204,8 +204,8 @@ func (s *Store) writeOf(ref Ref, row sqlc.Run, steps []step, ack Ack, in Intent)
 		if err != nil {
 			return nil, fmt.Errorf("encode answer: %w", err)
 		}
-		w.keys = append(w.keys, sqlc.IdempotencyKey{TenantID: ref.Tenant, Scope: in.scope(ref.Run), Key: in.Key,
-			RequestHash: in.Hash, Status: 200, Answer: answer})
+		w.keys = append(w.keys, keyRow{ref.Run, sqlc.IdempotencyKey{TenantID: ref.Tenant, Scope: in.scope(ref.Run), Key: in.Key,
+			RequestHash: in.Hash, Status: 200, Answer: answer}})
 	}
 	return w, nil
 }

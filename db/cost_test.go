@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 
 	"signalbox/internal/dbtest"
 	"signalbox/internal/dbtest/drive"
@@ -13,7 +13,7 @@ import (
 	"signalbox/internal/run"
 )
 
-// What a transition costs, in numbers that a busy machine does not change: the one statement is planned a few times and
+// What a transition costs, in numbers that a busy machine does not change: the guarded update is planned a few times and
 // then never again, touches a bounded number of pages, and updates the run's row in place (heap-only), because no
 // mutable column is indexed. Heartbeats stay heap-only, too.
 func TestWhatATransitionCosts(t *testing.T) {
@@ -34,7 +34,7 @@ func TestWhatATransitionCosts(t *testing.T) {
 	var calls, shapes, plans, pages int64
 	var plan, exec float64
 	must(t, super.QueryRow(t.Context(), `SELECT sum(calls)::bigint, count(*), max(plans), max(shared_blks_hit / calls), max(mean_plan_time), min(min_exec_time)
-		FROM pg_stat_statements WHERE query LIKE '%name: WriteTransitions%' AND calls > 0`).Scan(&calls, &shapes, &plans, &pages, &plan, &exec))
+		FROM pg_stat_statements WHERE query LIKE '%name: WriteRuns%' AND calls > 0`).Scan(&calls, &shapes, &plans, &pages, &plan, &exec))
 	t.Logf("%d transitions in %d shapes of the statement: each planned at most %d times (%.2f ms), at most %d pages each, fastest %.2f ms in the server", calls, shapes, plans, plan, pages, exec)
 	if calls < 200 {
 		t.Errorf("%d transitions, want at least 200", calls)
@@ -64,14 +64,19 @@ func TestWhatATransitionCosts(t *testing.T) {
 	}
 }
 
+// querier is a pool or a connection.
+type querier interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}
+
 // waitFor polls a condition of the database until it holds.
-func waitFor(t testing.TB, pool *pgxpool.Pool, condition string) {
+func waitFor(t testing.TB, db querier, condition string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		var holds bool
-		must(t, pool.QueryRow(ctx, condition).Scan(&holds))
+		must(t, db.QueryRow(ctx, condition).Scan(&holds))
 		if holds {
 			return
 		}

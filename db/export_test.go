@@ -12,3 +12,6 @@ func Sentences() map[string]fault.Error {
 	}
 	return out
 }
+
+// WaitingWrites is how many transitions wait for their batch.
+func (s *Store) WaitingWrites() int { return s.commits.writes.Waiting() }

@@ -63,14 +63,14 @@ func (t Timing) withDefaults() Timing {
 
 // Store is the database. Its methods are safe for concurrent use.
 type Store struct {
-	pool   *pgxpool.Pool
-	q      *sqlc.Queries
-	timing Timing
-	log    *slog.Logger
-	rules  policyCache
-	bell   bell
-	shapes shapes
-	draw   func() float64
+	pool    *pgxpool.Pool
+	q       *sqlc.Queries
+	timing  Timing
+	log     *slog.Logger
+	rules   policyCache
+	bell    bell
+	commits commits
+	draw    func() float64
 }
 
 // Open connects and checks that the schema is there. It applies no migration.
@@ -100,11 +100,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("look at the schema (has `signalbox migrate` run?): %w", err)
 	}
+	s.openCommits()
 	return s, nil
 }
 
-// Close ends all connections.
-func (s *Store) Close() { s.pool.Close() }
+// Close carries out what was accepted, then ends all connections.
+func (s *Store) Close() {
+	s.commits.close()
+	s.pool.Close()
+}
 
 // Timing returns the lease arithmetic that this Store uses.
 func (s *Store) Timing() Timing { return s.timing }

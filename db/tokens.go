@@ -125,7 +125,7 @@ type WorkerCredential struct {
 
 // WorkerByHash reads the live credential under a hash; fault.NotFound otherwise.
 func (s *Store) WorkerByHash(ctx context.Context, hash []byte) (WorkerCredential, error) {
-	r, err := s.q.GetWorkerCredential(ctx, s.pool, hash)
+	r, err := s.commits.workers.Do(ctx, hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return WorkerCredential{}, fault.New(fault.NotFound, "There is no such credential.")
 	}

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,11 +15,11 @@ import (
 )
 
 // write collects what transitions put into the database, so that any number of
-// them travel as one statement.
+// them travel together.
 type write struct {
 	runs              []sqlc.Run
 	events            []sqlc.RunEvent
-	keys              []sqlc.IdempotencyKey
+	keys              []keyRow
 	dequeued          []sqlc.RunQueue
 	queued            []sqlc.RunQueue
 	delayed           []sqlc.RunDelayed
@@ -39,6 +38,12 @@ type write struct {
 	outbox            []sqlc.Outbox
 	// ready lists the phases that got a READY item, for the bell.
 	ready map[uuid.UUID]run.Phase
+}
+
+// keyRow is an idempotency key with the run without whose transition it is not kept.
+type keyRow struct {
+	RunID uuid.UUID `json:"run_id"`
+	sqlc.IdempotencyKey
 }
 
 // gateMove is an update of a gate; what is nil stays as it is.
@@ -316,45 +321,24 @@ func attestationEnd(s step) sqlc.Attestation {
 	return a
 }
 
-func nonNil(s []string) []string {
+// nonNil makes a JSON array of what may be nil.
+func nonNil[T any](s []T) []T {
 	if s == nil {
-		return []string{}
+		return []T{}
 	}
 	return s
 }
 
-// flush sends the write as one statement and returns the runs that were written;
-// a run that is missing had moved on.
-func (s *Store) flush(ctx context.Context, h sqlc.DBTX, w *write) (map[uuid.UUID]bool, error) {
-	var p sqlc.WriteTransitionsParams
-	for _, part := range []struct {
-		to   *json.RawMessage
-		rows any
-	}{
-		{&p.Runs, w.runs}, {&p.Events, w.events}, {&p.Keys, w.keys}, {&p.Dequeued, w.dequeued}, {&p.Queued, w.queued},
-		{&p.Delayed, w.delayed}, {&p.EndedLeases, w.endedLeases}, {&p.Leases, w.leases}, {&p.Sandboxes, w.sandboxes},
-		{&p.Attempts, w.attempts}, {&p.EndedAttempts, w.endedAttempts}, {&p.Gates, w.gates}, {&p.MovedGates, w.movedGates},
-		{&p.GateRevisions, w.gateRevisions}, {&p.Feedback, w.feedback}, {&p.Attestations, w.attestations},
-		{&p.MovedAttestations, w.movedAttestations}, {&p.PolicyDecisions, w.policyDecisions}, {&p.Outbox, w.outbox},
-	} {
-		b, err := json.Marshal(part.rows)
-		if err != nil {
-			return nil, fmt.Errorf("encode rows: %w", err)
-		}
-		if string(b) == "null" {
-			b = []byte(noRows)
-		}
-		*part.to = b
-	}
-	rows, err := s.q.WriteTransitions(ctx, sparse{h, &s.shapes}, p)
-	if err != nil {
-		return nil, err
-	}
-	done := make(map[uuid.UUID]bool, len(rows))
-	for _, r := range rows {
-		done[r.ID] = true
-	}
-	return done, nil
+// join adds the rows of another write, of other runs.
+func (w *write) join(o *write) {
+	w.runs, w.events, w.keys = append(w.runs, o.runs...), append(w.events, o.events...), append(w.keys, o.keys...)
+	w.dequeued, w.queued, w.delayed = append(w.dequeued, o.dequeued...), append(w.queued, o.queued...), append(w.delayed, o.delayed...)
+	w.endedLeases, w.leases, w.sandboxes = append(w.endedLeases, o.endedLeases...), append(w.leases, o.leases...), append(w.sandboxes, o.sandboxes...)
+	w.attempts, w.endedAttempts = append(w.attempts, o.attempts...), append(w.endedAttempts, o.endedAttempts...)
+	w.gates, w.movedGates, w.gateRevisions = append(w.gates, o.gates...), append(w.movedGates, o.movedGates...), append(w.gateRevisions, o.gateRevisions...)
+	w.feedback = append(w.feedback, o.feedback...)
+	w.attestations, w.movedAttestations = append(w.attestations, o.attestations...), append(w.movedAttestations, o.movedAttestations...)
+	w.policyDecisions, w.outbox = append(w.policyDecisions, o.policyDecisions...), append(w.outbox, o.outbox...)
 }
 
 // changes lists what to ring after the commit.

@@ -1,10 +1,12 @@
--- Everything that one or many transitions write, as one statement. Each argument
--- is an array of rows in JSON; what belongs to a run is joined with u, the guarded
--- update, so that nothing is written for a run whose version has moved. A caller
--- sees the loser by its absence from the answer. Never put a run twice into one
--- call: the second update would be lost silently.
+-- What one or many transitions write. Each statement takes an array of rows in JSON; a flush sends those statements
+-- that have rows in one round trip, as one transaction, the guarded update of runs first. What belongs to a run is
+-- joined with its row as this very transaction wrote it (xmin), so that nothing is written for a run whose version had
+-- moved. A caller sees the loser by its absence from the first answer. Never put a run twice into one flush: the second
+-- update would be lost silently. No savepoint may surround a flush: rows written inside one carry its xid and not the
+-- transaction's.
 
--- name: WriteTransitions :many
+-- name: WriteRuns :exec
+-- Answers the runs that were written.
 WITH u AS (
     UPDATE runs SET
         state = x.state, version = x.version, policy_version = x.policy_version, limits = x.limits, attempt_no = x.attempt_no,
@@ -25,7 +27,7 @@ WITH u AS (
     FROM jsonb_populate_recordset(NULL::runs, @runs::jsonb) x
     WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id
       AND runs.version = x.version - (SELECT count(*) FROM jsonb_populate_recordset(NULL::run_events, @events::jsonb) c WHERE c.run_id = x.id)
-    RETURNING runs.id, runs.tenant_id, runs.version, runs.repository_id, runs.task_id, runs.risk
+    RETURNING runs.id
 ), ev AS (
     INSERT INTO run_events (tenant_id, run_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state,
         attempt_no, at, body, payload, hash)
@@ -36,109 +38,127 @@ WITH u AS (
 ), idem AS (
     INSERT INTO idempotency_keys (tenant_id, scope, key, request_hash, status, answer)
     SELECT k.tenant_id, k.scope, k.key, k.request_hash, k.status, k.answer
-    FROM jsonb_populate_recordset(NULL::idempotency_keys, @keys::jsonb) k
-    WHERE EXISTS (SELECT 1 FROM u)
-), unready AS (
-    -- A row that a claimer holds is left to it: the reducer will refuse the claim.
-    DELETE FROM run_queue WHERE run_id IN (
-        SELECT r.run_id FROM run_queue r JOIN u ON u.id = r.run_id
-        WHERE r.run_id IN (SELECT d.run_id FROM jsonb_populate_recordset(NULL::run_queue, @dequeued::jsonb) d)
-        FOR UPDATE OF r SKIP LOCKED)
-), undelayed AS (
-    DELETE FROM run_delayed USING u, jsonb_populate_recordset(NULL::run_queue, @dequeued::jsonb) d
-    WHERE run_delayed.run_id = u.id AND d.run_id = u.id
-), ready AS (
-    INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority)
-    SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority
-    FROM jsonb_populate_recordset(NULL::run_queue, @queued::jsonb) q JOIN u ON u.id = q.run_id JOIN tasks t ON t.id = u.task_id
-    ORDER BY u.id
-    -- A row that was left to a claimer may still be there: it serves, and the claim sets its phase right.
-    ON CONFLICT (run_id) DO NOTHING
-), delayed AS (
-    INSERT INTO run_delayed (run_id, tenant_id, phase, available_at)
-    SELECT u.id, u.tenant_id, d.phase, d.available_at
-    FROM jsonb_populate_recordset(NULL::run_delayed, @delayed::jsonb) d JOIN u ON u.id = d.run_id
-    ORDER BY u.id
-), ended AS (
-    DELETE FROM run_leases USING u, jsonb_populate_recordset(NULL::ended_leases, @ended_leases::jsonb) l
-    WHERE run_leases.run_id = u.id AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
+    FROM jsonb_to_recordset(@keys::jsonb) AS k(run_id uuid, tenant_id uuid, scope text, key text, request_hash bytea, status int, answer jsonb)
+    JOIN u ON u.id = k.run_id
+)
+SELECT u.id FROM u;
+
+-- name: WriteDequeued :exec
+-- A row that a claimer holds is left to it: the reducer will refuse the claim.
+DELETE FROM run_queue WHERE run_id IN (
+    SELECT r.run_id FROM run_queue r JOIN runs u ON u.id = r.run_id AND u.xmin = pg_current_xact_id()::xid
+    WHERE r.run_id IN (SELECT d.run_id FROM jsonb_populate_recordset(NULL::run_queue, @dequeued::jsonb) d)
+    FOR UPDATE OF r SKIP LOCKED);
+
+-- name: WriteUndelayed :exec
+DELETE FROM run_delayed USING runs u, jsonb_populate_recordset(NULL::run_queue, @dequeued::jsonb) d
+WHERE run_delayed.run_id = u.id AND d.run_id = u.id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WriteReady :exec
+INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority)
+SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority
+FROM jsonb_populate_recordset(NULL::run_queue, @queued::jsonb) q JOIN runs u ON u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid JOIN tasks t ON t.id = u.task_id
+ORDER BY u.id
+-- A row that was left to a claimer may still be there: it serves, and the claim sets its phase right.
+ON CONFLICT (run_id) DO NOTHING;
+
+-- name: WriteDelayed :exec
+INSERT INTO run_delayed (run_id, tenant_id, phase, available_at)
+SELECT u.id, u.tenant_id, d.phase, d.available_at
+FROM jsonb_populate_recordset(NULL::run_delayed, @delayed::jsonb) d JOIN runs u ON u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid
+ORDER BY u.id;
+
+-- name: WriteEndedLeases :exec
+WITH ended AS (
+    DELETE FROM run_leases USING runs u, jsonb_populate_recordset(NULL::ended_leases, @ended_leases::jsonb) l
+    WHERE run_leases.run_id = u.id AND u.xmin = pg_current_xact_id()::xid AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
     RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
         run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at
 ), unfinished AS (
     -- A lease that ended leaves no step running.
     UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() FROM ended
     WHERE steps.lease_id = ended.lease_id AND steps.state IN ('PENDING', 'RUNNING')
-), kept AS (
-    INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
-    SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
-        ended.acquired_at, l.state, l.reason, l.ended_at
-    FROM ended JOIN jsonb_populate_recordset(NULL::ended_leases, @ended_leases::jsonb) l ON l.lease_id = ended.lease_id
-), granted AS (
-    INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id,
-        claim_id, expires_at)
-    SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
-        l.claim_id, l.expires_at
-    FROM jsonb_populate_recordset(NULL::run_leases, @leases::jsonb) l JOIN u ON u.id = l.run_id
-), sandbox AS (
-    INSERT INTO sandboxes (lease_id, tenant_id, run_id, phase, tier, state)
-    SELECT s.lease_id, u.tenant_id, u.id, s.phase, s.tier, s.state
-    FROM jsonb_populate_recordset(NULL::sandboxes, @sandboxes::jsonb) s JOIN u ON u.id = s.run_id
-    ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
-        tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END
-), begun AS (
-    INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, run_active_ms, started_at)
-    SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.run_active_ms, a.started_at
-    FROM jsonb_populate_recordset(NULL::attempts, @attempts::jsonb) a JOIN u ON u.id = a.run_id
-), closed AS (
-    UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
-    FROM jsonb_populate_recordset(NULL::attempts, @ended_attempts::jsonb) a JOIN u ON u.id = a.run_id
-    WHERE attempts.id = a.id AND attempts.state = 'STARTED'
-), gate AS (
-    INSERT INTO gates (id, tenant_id, run_id, task_id, kind, state, revision, digest, artifact_id, base_commit, quorum, role, policy_version,
-        reasons, opened_at, expires_at)
-    SELECT g.id, u.tenant_id, u.id, u.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role,
-        g.policy_version, g.reasons, g.opened_at, g.expires_at
-    FROM jsonb_populate_recordset(NULL::gates, @gates::jsonb) g JOIN u ON u.id = g.run_id
-), moved AS (
-    UPDATE gates SET state = g.state, closed_at = g.closed_at, escalated_at = coalesce(g.escalated_at, gates.escalated_at),
-        revision = coalesce(g.revision, gates.revision), expires_at = coalesce(g.expires_at, gates.expires_at)
-    FROM jsonb_populate_recordset(NULL::gates, @moved_gates::jsonb) g JOIN u ON u.id = g.run_id
-    WHERE gates.id = g.id
-), revised AS (
-    INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
-    -- A gate that is asked again shows what it showed.
-    SELECT r.tenant_id, r.gate_id, r.revision, r.digest, coalesce(nullif(r.artifact_id, ''), g.artifact_id, ''),
-        coalesce(nullif(r.base_commit, ''), g.base_commit, ''), r.opened_at, r.expires_at
-    FROM jsonb_populate_recordset(NULL::gate_revisions, @gate_revisions::jsonb) r LEFT JOIN gates g ON g.id = r.gate_id
-    WHERE EXISTS (SELECT 1 FROM u)
-), told AS (
-    INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
-    SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision
-    FROM jsonb_populate_recordset(NULL::feedback, @feedback::jsonb) f JOIN u ON u.id = f.run_id
-), asked AS (
-    INSERT INTO attestations (id, tenant_id, run_id, state, expires_at)
-    SELECT a.id, u.tenant_id, u.id, a.state, a.expires_at
-    FROM jsonb_populate_recordset(NULL::attestations, @attestations::jsonb) a JOIN u ON u.id = a.run_id
-), withdrawn AS (
-    UPDATE attestations SET state = a.state, statement = coalesce(a.statement, attestations.statement)
-    FROM jsonb_populate_recordset(NULL::attestations, @moved_attestations::jsonb) a JOIN u ON u.id = a.run_id
-    WHERE attestations.run_id = u.id AND attestations.state = 'requested'
-), decided AS (
-    INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
-    SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
-    FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) p JOIN u ON u.id = p.run_id
-), sent AS (
-    -- What may have happened outside is named from the operations themselves; where none is unresolved there is nothing to look up.
-    INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
-    SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
-        ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
-            WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
-    FROM jsonb_populate_recordset(NULL::outbox, @outbox::jsonb) o JOIN u ON u.id = o.run_id
-    WHERE o.topic <> 'reconcile_effects'
-       OR EXISTS (SELECT 1 FROM operations p WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
-    ORDER BY u.id, o.seq
 )
-SELECT u.id, u.version FROM u;
+INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
+SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
+    ended.acquired_at, l.state, l.reason, l.ended_at
+FROM ended JOIN jsonb_populate_recordset(NULL::ended_leases, @ended_leases::jsonb) l ON l.lease_id = ended.lease_id;
+
+-- name: WriteLeases :exec
+INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id,
+    claim_id, expires_at)
+SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
+    l.claim_id, l.expires_at
+FROM jsonb_populate_recordset(NULL::run_leases, @leases::jsonb) l JOIN runs u ON u.id = l.run_id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WriteSandboxes :exec
+INSERT INTO sandboxes (lease_id, tenant_id, run_id, phase, tier, state)
+SELECT s.lease_id, u.tenant_id, u.id, s.phase, s.tier, s.state
+FROM jsonb_populate_recordset(NULL::sandboxes, @sandboxes::jsonb) s JOIN runs u ON u.id = s.run_id AND u.xmin = pg_current_xact_id()::xid
+ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
+    tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END;
+
+-- name: WriteAttempts :exec
+INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, run_active_ms, started_at)
+SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.run_active_ms, a.started_at
+FROM jsonb_populate_recordset(NULL::attempts, @attempts::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WriteEndedAttempts :exec
+UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
+FROM jsonb_populate_recordset(NULL::attempts, @ended_attempts::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE attempts.id = a.id AND attempts.state = 'STARTED';
+
+-- name: WriteGates :exec
+INSERT INTO gates (id, tenant_id, run_id, task_id, kind, state, revision, digest, artifact_id, base_commit, quorum, role, policy_version,
+    reasons, opened_at, expires_at)
+SELECT g.id, u.tenant_id, u.id, u.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role,
+    g.policy_version, g.reasons, g.opened_at, g.expires_at
+FROM jsonb_populate_recordset(NULL::gates, @gates::jsonb) g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WriteMovedGates :exec
+UPDATE gates SET state = g.state, closed_at = g.closed_at, escalated_at = coalesce(g.escalated_at, gates.escalated_at),
+    revision = coalesce(g.revision, gates.revision), expires_at = coalesce(g.expires_at, gates.expires_at)
+FROM jsonb_populate_recordset(NULL::gates, @moved_gates::jsonb) g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE gates.id = g.id;
+
+-- name: WriteGateRevisions :exec
+INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
+-- A gate that is asked again shows what it showed.
+SELECT r.tenant_id, r.gate_id, r.revision, r.digest, coalesce(nullif(r.artifact_id, ''), g.artifact_id, ''),
+    coalesce(nullif(r.base_commit, ''), g.base_commit, ''), r.opened_at, r.expires_at
+FROM jsonb_populate_recordset(NULL::gate_revisions, @gate_revisions::jsonb) r JOIN gates g ON g.id = r.gate_id
+JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WriteFeedback :exec
+INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
+SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision
+FROM jsonb_populate_recordset(NULL::feedback, @feedback::jsonb) f JOIN runs u ON u.id = f.run_id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WriteAttestations :exec
+INSERT INTO attestations (id, tenant_id, run_id, state, expires_at)
+SELECT a.id, u.tenant_id, u.id, a.state, a.expires_at
+FROM jsonb_populate_recordset(NULL::attestations, @attestations::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WriteMovedAttestations :exec
+UPDATE attestations SET state = a.state, statement = coalesce(a.statement, attestations.statement)
+FROM jsonb_populate_recordset(NULL::attestations, @moved_attestations::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE attestations.run_id = u.id AND attestations.state = 'requested';
+
+-- name: WritePolicyDecisions :exec
+INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
+SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
+FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) p JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WriteOutbox :exec
+-- What may have happened outside is named from the operations themselves; where none is unresolved there is nothing to look up.
+INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
+SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
+    ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
+        WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
+FROM jsonb_populate_recordset(NULL::outbox, @outbox::jsonb) o JOIN runs u ON u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE o.topic <> 'reconcile_effects'
+   OR EXISTS (SELECT 1 FROM operations p WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
+ORDER BY u.id, o.seq;
 
 -- name: InsertRun :exec
 INSERT INTO runs (

@@ -122,11 +122,12 @@ RETURNING user_id, tenant_id, challenge, auth_time, (expires_at > now())::bool A
 -- name: DeleteOldLoginCodes :exec
 DELETE FROM login_codes WHERE expires_at < now() - interval '1 hour';
 
--- name: GetWorkerCredential :one
-SELECT w.id, w.tenant_id, coalesce(t.name, '')::text AS tenant_name, w.name, w.phases,
+-- name: GetWorkerCredentials :many
+-- The live credentials under some hashes: every request of a worker asks, so that requests ask together.
+SELECT w.hash, w.id, w.tenant_id, coalesce(t.name, '')::text AS tenant_name, w.name, w.phases,
        (w.last_used_at IS NULL OR w.last_used_at < now() - interval '1 minute')::bool AS stale
 FROM worker_credentials w LEFT JOIN tenants t ON t.id = w.tenant_id
-WHERE w.hash = $1 AND w.revoked_at IS NULL;
+WHERE w.hash = ANY(@hashes::bytea[]) AND w.revoked_at IS NULL;
 
 -- name: TouchWorkerCredential :exec
 UPDATE worker_credentials SET last_used_at = now() WHERE id = $1;

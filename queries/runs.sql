@@ -4,6 +4,12 @@ SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
 FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2;
 
+-- name: LoadRuns :many
+-- LoadRun for many callers at once; each checks the tenant of its own.
+SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now,
+    coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
+FROM runs WHERE runs.id = ANY(@ids::uuid[]);
+
 -- name: LockRun :one
 SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live

@@ -56,8 +56,11 @@ func bareOfComments(text string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "--") }), "\n")
 }
 
-// argument is how the statement takes its rows.
-var argument = regexp.MustCompile(`jsonb_populate_recordset\(NULL::([a-z_]+), \$[0-9]+::jsonb\)`)
+// argument is how the statement takes its rows; the keys, which are no row of a table as they are, are its last.
+var (
+	argument    = regexp.MustCompile(`jsonb_populate_recordset\(NULL::([a-z_]+), \$[0-9]+::jsonb\)`)
+	keyArgument = regexp.MustCompile(`jsonb_to_recordset\(\$[0-9]+::jsonb\)`)
+)
 
 // Marks in a template, each of which becomes an expression of the script.
 const (
@@ -82,7 +85,7 @@ func (p *product) bare(levels []int) *bare {
 		p.must(err, "post a command")
 		// The connection may have sent something else since; then the next transition shows it.
 		var sent string
-		const last = `SELECT coalesce((SELECT query FROM pg_stat_activity WHERE usename = 'signalbox_engine' AND query LIKE '%name: WriteTransitions %' ORDER BY state_change DESC LIMIT 1), '')`
+		const last = `SELECT coalesce((SELECT query FROM pg_stat_activity WHERE usename = 'signalbox_engine' AND query LIKE '%name: WriteRuns %' ORDER BY state_change DESC LIMIT 1), '')`
 		p.must(p.root.QueryRow(ctx, last).Scan(&sent), "read what was sent")
 		if sent != "" {
 			x.scripts(ctx, l, sent)
@@ -115,12 +118,13 @@ func (x *bare) scripts(ctx context.Context, l db.Claimed, text string) {
 	number := func(column string) string { return `'` + column + `', ` + markVersion }
 	runs := template(`SELECT (to_jsonb(r) || jsonb_build_object(` + number("version") + `))::text FROM runs r WHERE id = $1`)
 	events := template(`SELECT (to_jsonb(e) - 'id' - 'xid' || jsonb_build_object(` + number("seq") + `, 'event_id', 'bench/` + markVersion + `'))::text FROM run_events e WHERE run_id = $1 ORDER BY seq DESC LIMIT 1`)
-	keys := template(`SELECT (to_jsonb(k) - 'created_at' || jsonb_build_object('key', 'bench-key-` + markVersion + `'))::text FROM idempotency_keys k WHERE scope LIKE 'run:' || $1::text || ':%'`)
+	keys := template(`SELECT (to_jsonb(k) - 'created_at' || jsonb_build_object('key', 'bench-key-` + markVersion + `', 'run_id', $1::uuid))::text FROM idempotency_keys k WHERE scope LIKE 'run:' || $1::text || ':%'`)
 
 	given := "arg AS MATERIALIZED (SELECT " + x.expression(runs) + " AS runs, " + x.expression(events) + " AS run_events, " + x.expression(keys) + " AS idempotency_keys " +
 		"FROM (SELECT md5('run' || :n::text)::uuid::text AS id) q)"
 	text = strings.Replace(bareOfComments(text), "WITH ", "WITH "+given+", ", 1)
 	text = argument.ReplaceAllString(text, "jsonb_populate_recordset(NULL::$1, (SELECT arg.$1 FROM arg))")
+	text = keyArgument.ReplaceAllString(text, "jsonb_to_recordset((SELECT arg.idempotency_keys FROM arg))")
 	if left := regexp.MustCompile(`\$[0-9]+`).FindString(text); left != "" {
 		p.b.Fatalf("bench: %s is an argument of another kind:\n%s", left, text)
 	}
@@ -128,19 +132,19 @@ func (x *bare) scripts(ctx context.Context, l db.Claimed, text string) {
 	head := "\\set i :i + 1\n\\set n :base + :client_id * " + strconv.Itoa(rowsOfClient) + " + :i % " + strconv.Itoa(rowsOfClient) + "\n" +
 		"\\set v :first + 1 + :i / " + strconv.Itoa(rowsOfClient) + "\n"
 	x.write = x.file("write.sql", head+text+";\n")
-	x.whole = x.file("whole.sql", head+x.reads(l)+text+";\n")
+	x.whole = x.file("whole.sql", head+x.reads()+text+";\n")
 }
 
 // reads are the statements that the server sends before the write: whose credential is it, and the run.
-func (x *bare) reads(l db.Claimed) string {
+func (x *bare) reads() string {
 	p := x.p
 	values := map[string][]string{
-		"GetWorkerCredential": {":hash::bytea"},
-		"LoadRun":             {":tenant::uuid", "md5('run' || :n::text)::uuid"},
+		"GetWorkerCredentials": {"ARRAY[:hash::bytea]"},
+		"LoadRuns":             {"ARRAY[md5('run' || :n::text)::uuid]"},
 	}
-	x.variables = append(x.variables, fmt.Sprintf(`hash=\x%x`, db.HashToken(p.secret)), "tenant="+l.Ref.Tenant.String())
+	x.variables = append(x.variables, fmt.Sprintf(`hash=\x%x`, db.HashToken(p.secret)))
 	var all strings.Builder
-	for _, name := range []string{"GetWorkerCredential", "LoadRun"} {
+	for _, name := range []string{"GetWorkerCredentials", "LoadRuns"} {
 		text, err := queryText(name)
 		p.must(err, "read the statement")
 		text = strings.ReplaceAll(text, "sqlc.embed(runs)", "runs.*")

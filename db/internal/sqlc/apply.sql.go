@@ -8,8 +8,6 @@ package sqlc
 import (
 	"context"
 	"encoding/json"
-
-	"github.com/google/uuid"
 )
 
 const insertRun = `-- name: InsertRun :exec
@@ -51,7 +49,203 @@ func (q *Queries) InsertRunEvents(ctx context.Context, db DBTX, events json.RawM
 	return err
 }
 
-const writeTransitions = `-- name: WriteTransitions :many
+const writeAttempts = `-- name: WriteAttempts :exec
+INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, run_active_ms, started_at)
+SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.run_active_ms, a.started_at
+FROM jsonb_populate_recordset(NULL::attempts, $1::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
+`
+
+func (q *Queries) WriteAttempts(ctx context.Context, db DBTX, attempts json.RawMessage) error {
+	_, err := db.Exec(ctx, writeAttempts, attempts)
+	return err
+}
+
+const writeAttestations = `-- name: WriteAttestations :exec
+INSERT INTO attestations (id, tenant_id, run_id, state, expires_at)
+SELECT a.id, u.tenant_id, u.id, a.state, a.expires_at
+FROM jsonb_populate_recordset(NULL::attestations, $1::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
+`
+
+func (q *Queries) WriteAttestations(ctx context.Context, db DBTX, attestations json.RawMessage) error {
+	_, err := db.Exec(ctx, writeAttestations, attestations)
+	return err
+}
+
+const writeDelayed = `-- name: WriteDelayed :exec
+INSERT INTO run_delayed (run_id, tenant_id, phase, available_at)
+SELECT u.id, u.tenant_id, d.phase, d.available_at
+FROM jsonb_populate_recordset(NULL::run_delayed, $1::jsonb) d JOIN runs u ON u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid
+ORDER BY u.id
+`
+
+func (q *Queries) WriteDelayed(ctx context.Context, db DBTX, delayed json.RawMessage) error {
+	_, err := db.Exec(ctx, writeDelayed, delayed)
+	return err
+}
+
+const writeDequeued = `-- name: WriteDequeued :exec
+DELETE FROM run_queue WHERE run_id IN (
+    SELECT r.run_id FROM run_queue r JOIN runs u ON u.id = r.run_id AND u.xmin = pg_current_xact_id()::xid
+    WHERE r.run_id IN (SELECT d.run_id FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) d)
+    FOR UPDATE OF r SKIP LOCKED)
+`
+
+// A row that a claimer holds is left to it: the reducer will refuse the claim.
+func (q *Queries) WriteDequeued(ctx context.Context, db DBTX, dequeued json.RawMessage) error {
+	_, err := db.Exec(ctx, writeDequeued, dequeued)
+	return err
+}
+
+const writeEndedAttempts = `-- name: WriteEndedAttempts :exec
+UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
+FROM jsonb_populate_recordset(NULL::attempts, $1::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE attempts.id = a.id AND attempts.state = 'STARTED'
+`
+
+func (q *Queries) WriteEndedAttempts(ctx context.Context, db DBTX, endedAttempts json.RawMessage) error {
+	_, err := db.Exec(ctx, writeEndedAttempts, endedAttempts)
+	return err
+}
+
+const writeEndedLeases = `-- name: WriteEndedLeases :exec
+WITH ended AS (
+    DELETE FROM run_leases USING runs u, jsonb_populate_recordset(NULL::ended_leases, $1::jsonb) l
+    WHERE run_leases.run_id = u.id AND u.xmin = pg_current_xact_id()::xid AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
+    RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
+        run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at
+), unfinished AS (
+    -- A lease that ended leaves no step running.
+    UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() FROM ended
+    WHERE steps.lease_id = ended.lease_id AND steps.state IN ('PENDING', 'RUNNING')
+)
+INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
+SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
+    ended.acquired_at, l.state, l.reason, l.ended_at
+FROM ended JOIN jsonb_populate_recordset(NULL::ended_leases, $1::jsonb) l ON l.lease_id = ended.lease_id
+`
+
+func (q *Queries) WriteEndedLeases(ctx context.Context, db DBTX, endedLeases json.RawMessage) error {
+	_, err := db.Exec(ctx, writeEndedLeases, endedLeases)
+	return err
+}
+
+const writeFeedback = `-- name: WriteFeedback :exec
+INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
+SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision
+FROM jsonb_populate_recordset(NULL::feedback, $1::jsonb) f JOIN runs u ON u.id = f.run_id AND u.xmin = pg_current_xact_id()::xid
+`
+
+func (q *Queries) WriteFeedback(ctx context.Context, db DBTX, feedback json.RawMessage) error {
+	_, err := db.Exec(ctx, writeFeedback, feedback)
+	return err
+}
+
+const writeGateRevisions = `-- name: WriteGateRevisions :exec
+INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
+SELECT r.tenant_id, r.gate_id, r.revision, r.digest, coalesce(nullif(r.artifact_id, ''), g.artifact_id, ''),
+    coalesce(nullif(r.base_commit, ''), g.base_commit, ''), r.opened_at, r.expires_at
+FROM jsonb_populate_recordset(NULL::gate_revisions, $1::jsonb) r JOIN gates g ON g.id = r.gate_id
+JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
+`
+
+// A gate that is asked again shows what it showed.
+func (q *Queries) WriteGateRevisions(ctx context.Context, db DBTX, gateRevisions json.RawMessage) error {
+	_, err := db.Exec(ctx, writeGateRevisions, gateRevisions)
+	return err
+}
+
+const writeGates = `-- name: WriteGates :exec
+INSERT INTO gates (id, tenant_id, run_id, task_id, kind, state, revision, digest, artifact_id, base_commit, quorum, role, policy_version,
+    reasons, opened_at, expires_at)
+SELECT g.id, u.tenant_id, u.id, u.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role,
+    g.policy_version, g.reasons, g.opened_at, g.expires_at
+FROM jsonb_populate_recordset(NULL::gates, $1::jsonb) g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
+`
+
+func (q *Queries) WriteGates(ctx context.Context, db DBTX, gates json.RawMessage) error {
+	_, err := db.Exec(ctx, writeGates, gates)
+	return err
+}
+
+const writeLeases = `-- name: WriteLeases :exec
+INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id,
+    claim_id, expires_at)
+SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
+    l.claim_id, l.expires_at
+FROM jsonb_populate_recordset(NULL::run_leases, $1::jsonb) l JOIN runs u ON u.id = l.run_id AND u.xmin = pg_current_xact_id()::xid
+`
+
+func (q *Queries) WriteLeases(ctx context.Context, db DBTX, leases json.RawMessage) error {
+	_, err := db.Exec(ctx, writeLeases, leases)
+	return err
+}
+
+const writeMovedAttestations = `-- name: WriteMovedAttestations :exec
+UPDATE attestations SET state = a.state, statement = coalesce(a.statement, attestations.statement)
+FROM jsonb_populate_recordset(NULL::attestations, $1::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE attestations.run_id = u.id AND attestations.state = 'requested'
+`
+
+func (q *Queries) WriteMovedAttestations(ctx context.Context, db DBTX, movedAttestations json.RawMessage) error {
+	_, err := db.Exec(ctx, writeMovedAttestations, movedAttestations)
+	return err
+}
+
+const writeMovedGates = `-- name: WriteMovedGates :exec
+UPDATE gates SET state = g.state, closed_at = g.closed_at, escalated_at = coalesce(g.escalated_at, gates.escalated_at),
+    revision = coalesce(g.revision, gates.revision), expires_at = coalesce(g.expires_at, gates.expires_at)
+FROM jsonb_populate_recordset(NULL::gates, $1::jsonb) g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE gates.id = g.id
+`
+
+func (q *Queries) WriteMovedGates(ctx context.Context, db DBTX, movedGates json.RawMessage) error {
+	_, err := db.Exec(ctx, writeMovedGates, movedGates)
+	return err
+}
+
+const writeOutbox = `-- name: WriteOutbox :exec
+INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
+SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
+    ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
+        WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
+FROM jsonb_populate_recordset(NULL::outbox, $1::jsonb) o JOIN runs u ON u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE o.topic <> 'reconcile_effects'
+   OR EXISTS (SELECT 1 FROM operations p WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
+ORDER BY u.id, o.seq
+`
+
+// What may have happened outside is named from the operations themselves; where none is unresolved there is nothing to look up.
+func (q *Queries) WriteOutbox(ctx context.Context, db DBTX, outbox json.RawMessage) error {
+	_, err := db.Exec(ctx, writeOutbox, outbox)
+	return err
+}
+
+const writePolicyDecisions = `-- name: WritePolicyDecisions :exec
+INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
+SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
+FROM jsonb_populate_recordset(NULL::policy_decisions, $1::jsonb) p JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+`
+
+func (q *Queries) WritePolicyDecisions(ctx context.Context, db DBTX, policyDecisions json.RawMessage) error {
+	_, err := db.Exec(ctx, writePolicyDecisions, policyDecisions)
+	return err
+}
+
+const writeReady = `-- name: WriteReady :exec
+INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority)
+SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority
+FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) q JOIN runs u ON u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid JOIN tasks t ON t.id = u.task_id
+ORDER BY u.id
+ON CONFLICT (run_id) DO NOTHING
+`
+
+// A row that was left to a claimer may still be there: it serves, and the claim sets its phase right.
+func (q *Queries) WriteReady(ctx context.Context, db DBTX, queued json.RawMessage) error {
+	_, err := db.Exec(ctx, writeReady, queued)
+	return err
+}
+
+const writeRuns = `-- name: WriteRuns :exec
 
 WITH u AS (
     UPDATE runs SET
@@ -73,7 +267,7 @@ WITH u AS (
     FROM jsonb_populate_recordset(NULL::runs, $2::jsonb) x
     WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id
       AND runs.version = x.version - (SELECT count(*) FROM jsonb_populate_recordset(NULL::run_events, $1::jsonb) c WHERE c.run_id = x.id)
-    RETURNING runs.id, runs.tenant_id, runs.version, runs.repository_id, runs.task_id, runs.risk
+    RETURNING runs.id
 ), ev AS (
     INSERT INTO run_events (tenant_id, run_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state,
         attempt_no, at, body, payload, hash)
@@ -84,179 +278,43 @@ WITH u AS (
 ), idem AS (
     INSERT INTO idempotency_keys (tenant_id, scope, key, request_hash, status, answer)
     SELECT k.tenant_id, k.scope, k.key, k.request_hash, k.status, k.answer
-    FROM jsonb_populate_recordset(NULL::idempotency_keys, $3::jsonb) k
-    WHERE EXISTS (SELECT 1 FROM u)
-), unready AS (
-    -- A row that a claimer holds is left to it: the reducer will refuse the claim.
-    DELETE FROM run_queue WHERE run_id IN (
-        SELECT r.run_id FROM run_queue r JOIN u ON u.id = r.run_id
-        WHERE r.run_id IN (SELECT d.run_id FROM jsonb_populate_recordset(NULL::run_queue, $4::jsonb) d)
-        FOR UPDATE OF r SKIP LOCKED)
-), undelayed AS (
-    DELETE FROM run_delayed USING u, jsonb_populate_recordset(NULL::run_queue, $4::jsonb) d
-    WHERE run_delayed.run_id = u.id AND d.run_id = u.id
-), ready AS (
-    INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority)
-    SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority
-    FROM jsonb_populate_recordset(NULL::run_queue, $5::jsonb) q JOIN u ON u.id = q.run_id JOIN tasks t ON t.id = u.task_id
-    ORDER BY u.id
-    -- A row that was left to a claimer may still be there: it serves, and the claim sets its phase right.
-    ON CONFLICT (run_id) DO NOTHING
-), delayed AS (
-    INSERT INTO run_delayed (run_id, tenant_id, phase, available_at)
-    SELECT u.id, u.tenant_id, d.phase, d.available_at
-    FROM jsonb_populate_recordset(NULL::run_delayed, $6::jsonb) d JOIN u ON u.id = d.run_id
-    ORDER BY u.id
-), ended AS (
-    DELETE FROM run_leases USING u, jsonb_populate_recordset(NULL::ended_leases, $7::jsonb) l
-    WHERE run_leases.run_id = u.id AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
-    RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
-        run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at
-), unfinished AS (
-    -- A lease that ended leaves no step running.
-    UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() FROM ended
-    WHERE steps.lease_id = ended.lease_id AND steps.state IN ('PENDING', 'RUNNING')
-), kept AS (
-    INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
-    SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
-        ended.acquired_at, l.state, l.reason, l.ended_at
-    FROM ended JOIN jsonb_populate_recordset(NULL::ended_leases, $7::jsonb) l ON l.lease_id = ended.lease_id
-), granted AS (
-    INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id,
-        claim_id, expires_at)
-    SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
-        l.claim_id, l.expires_at
-    FROM jsonb_populate_recordset(NULL::run_leases, $8::jsonb) l JOIN u ON u.id = l.run_id
-), sandbox AS (
-    INSERT INTO sandboxes (lease_id, tenant_id, run_id, phase, tier, state)
-    SELECT s.lease_id, u.tenant_id, u.id, s.phase, s.tier, s.state
-    FROM jsonb_populate_recordset(NULL::sandboxes, $9::jsonb) s JOIN u ON u.id = s.run_id
-    ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
-        tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END
-), begun AS (
-    INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, run_active_ms, started_at)
-    SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.run_active_ms, a.started_at
-    FROM jsonb_populate_recordset(NULL::attempts, $10::jsonb) a JOIN u ON u.id = a.run_id
-), closed AS (
-    UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
-    FROM jsonb_populate_recordset(NULL::attempts, $11::jsonb) a JOIN u ON u.id = a.run_id
-    WHERE attempts.id = a.id AND attempts.state = 'STARTED'
-), gate AS (
-    INSERT INTO gates (id, tenant_id, run_id, task_id, kind, state, revision, digest, artifact_id, base_commit, quorum, role, policy_version,
-        reasons, opened_at, expires_at)
-    SELECT g.id, u.tenant_id, u.id, u.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role,
-        g.policy_version, g.reasons, g.opened_at, g.expires_at
-    FROM jsonb_populate_recordset(NULL::gates, $12::jsonb) g JOIN u ON u.id = g.run_id
-), moved AS (
-    UPDATE gates SET state = g.state, closed_at = g.closed_at, escalated_at = coalesce(g.escalated_at, gates.escalated_at),
-        revision = coalesce(g.revision, gates.revision), expires_at = coalesce(g.expires_at, gates.expires_at)
-    FROM jsonb_populate_recordset(NULL::gates, $13::jsonb) g JOIN u ON u.id = g.run_id
-    WHERE gates.id = g.id
-), revised AS (
-    INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
-    -- A gate that is asked again shows what it showed.
-    SELECT r.tenant_id, r.gate_id, r.revision, r.digest, coalesce(nullif(r.artifact_id, ''), g.artifact_id, ''),
-        coalesce(nullif(r.base_commit, ''), g.base_commit, ''), r.opened_at, r.expires_at
-    FROM jsonb_populate_recordset(NULL::gate_revisions, $14::jsonb) r LEFT JOIN gates g ON g.id = r.gate_id
-    WHERE EXISTS (SELECT 1 FROM u)
-), told AS (
-    INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
-    SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision
-    FROM jsonb_populate_recordset(NULL::feedback, $15::jsonb) f JOIN u ON u.id = f.run_id
-), asked AS (
-    INSERT INTO attestations (id, tenant_id, run_id, state, expires_at)
-    SELECT a.id, u.tenant_id, u.id, a.state, a.expires_at
-    FROM jsonb_populate_recordset(NULL::attestations, $16::jsonb) a JOIN u ON u.id = a.run_id
-), withdrawn AS (
-    UPDATE attestations SET state = a.state, statement = coalesce(a.statement, attestations.statement)
-    FROM jsonb_populate_recordset(NULL::attestations, $17::jsonb) a JOIN u ON u.id = a.run_id
-    WHERE attestations.run_id = u.id AND attestations.state = 'requested'
-), decided AS (
-    INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
-    SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
-    FROM jsonb_populate_recordset(NULL::policy_decisions, $18::jsonb) p JOIN u ON u.id = p.run_id
-), sent AS (
-    -- What may have happened outside is named from the operations themselves; where none is unresolved there is nothing to look up.
-    INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
-    SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
-        ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
-            WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
-    FROM jsonb_populate_recordset(NULL::outbox, $19::jsonb) o JOIN u ON u.id = o.run_id
-    WHERE o.topic <> 'reconcile_effects'
-       OR EXISTS (SELECT 1 FROM operations p WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
-    ORDER BY u.id, o.seq
+    FROM jsonb_to_recordset($3::jsonb) AS k(run_id uuid, tenant_id uuid, scope text, key text, request_hash bytea, status int, answer jsonb)
+    JOIN u ON u.id = k.run_id
 )
-SELECT u.id, u.version FROM u
+SELECT u.id FROM u
 `
 
-type WriteTransitionsParams struct {
-	Events            json.RawMessage `json:"events"`
-	Runs              json.RawMessage `json:"runs"`
-	Keys              json.RawMessage `json:"keys"`
-	Dequeued          json.RawMessage `json:"dequeued"`
-	Queued            json.RawMessage `json:"queued"`
-	Delayed           json.RawMessage `json:"delayed"`
-	EndedLeases       json.RawMessage `json:"ended_leases"`
-	Leases            json.RawMessage `json:"leases"`
-	Sandboxes         json.RawMessage `json:"sandboxes"`
-	Attempts          json.RawMessage `json:"attempts"`
-	EndedAttempts     json.RawMessage `json:"ended_attempts"`
-	Gates             json.RawMessage `json:"gates"`
-	MovedGates        json.RawMessage `json:"moved_gates"`
-	GateRevisions     json.RawMessage `json:"gate_revisions"`
-	Feedback          json.RawMessage `json:"feedback"`
-	Attestations      json.RawMessage `json:"attestations"`
-	MovedAttestations json.RawMessage `json:"moved_attestations"`
-	PolicyDecisions   json.RawMessage `json:"policy_decisions"`
-	Outbox            json.RawMessage `json:"outbox"`
+// What one or many transitions write. Each statement takes an array of rows in JSON; a flush sends those statements
+// that have rows in one round trip, as one transaction, the guarded update of runs first. What belongs to a run is
+// joined with its row as this very transaction wrote it (xmin), so that nothing is written for a run whose version had
+// moved. A caller sees the loser by its absence from the first answer. Never put a run twice into one flush: the second
+// update would be lost silently. No savepoint may surround a flush: rows written inside one carry its xid and not the
+// transaction's.
+// Answers the runs that were written.
+func (q *Queries) WriteRuns(ctx context.Context, db DBTX, events json.RawMessage, runs json.RawMessage, keys json.RawMessage) error {
+	_, err := db.Exec(ctx, writeRuns, events, runs, keys)
+	return err
 }
 
-type WriteTransitionsRow struct {
-	ID      uuid.UUID `json:"id"`
-	Version int64     `json:"version"`
+const writeSandboxes = `-- name: WriteSandboxes :exec
+INSERT INTO sandboxes (lease_id, tenant_id, run_id, phase, tier, state)
+SELECT s.lease_id, u.tenant_id, u.id, s.phase, s.tier, s.state
+FROM jsonb_populate_recordset(NULL::sandboxes, $1::jsonb) s JOIN runs u ON u.id = s.run_id AND u.xmin = pg_current_xact_id()::xid
+ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
+    tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END
+`
+
+func (q *Queries) WriteSandboxes(ctx context.Context, db DBTX, sandboxes json.RawMessage) error {
+	_, err := db.Exec(ctx, writeSandboxes, sandboxes)
+	return err
 }
 
-// Everything that one or many transitions write, as one statement. Each argument
-// is an array of rows in JSON; what belongs to a run is joined with u, the guarded
-// update, so that nothing is written for a run whose version has moved. A caller
-// sees the loser by its absence from the answer. Never put a run twice into one
-// call: the second update would be lost silently.
-func (q *Queries) WriteTransitions(ctx context.Context, db DBTX, arg WriteTransitionsParams) ([]WriteTransitionsRow, error) {
-	rows, err := db.Query(ctx, writeTransitions,
-		arg.Events,
-		arg.Runs,
-		arg.Keys,
-		arg.Dequeued,
-		arg.Queued,
-		arg.Delayed,
-		arg.EndedLeases,
-		arg.Leases,
-		arg.Sandboxes,
-		arg.Attempts,
-		arg.EndedAttempts,
-		arg.Gates,
-		arg.MovedGates,
-		arg.GateRevisions,
-		arg.Feedback,
-		arg.Attestations,
-		arg.MovedAttestations,
-		arg.PolicyDecisions,
-		arg.Outbox,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WriteTransitionsRow
-	for rows.Next() {
-		var i WriteTransitionsRow
-		if err := rows.Scan(&i.ID, &i.Version); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+const writeUndelayed = `-- name: WriteUndelayed :exec
+DELETE FROM run_delayed USING runs u, jsonb_populate_recordset(NULL::run_queue, $1::jsonb) d
+WHERE run_delayed.run_id = u.id AND d.run_id = u.id AND u.xmin = pg_current_xact_id()::xid
+`
+
+func (q *Queries) WriteUndelayed(ctx context.Context, db DBTX, dequeued json.RawMessage) error {
+	_, err := db.Exec(ctx, writeUndelayed, dequeued)
+	return err
 }

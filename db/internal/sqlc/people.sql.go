@@ -230,34 +230,50 @@ func (q *Queries) GetToken(ctx context.Context, db DBTX, hash bytea.Bytes) (GetT
 	return i, err
 }
 
-const getWorkerCredential = `-- name: GetWorkerCredential :one
-SELECT w.id, w.tenant_id, coalesce(t.name, '')::text AS tenant_name, w.name, w.phases,
+const getWorkerCredentials = `-- name: GetWorkerCredentials :many
+SELECT w.hash, w.id, w.tenant_id, coalesce(t.name, '')::text AS tenant_name, w.name, w.phases,
        (w.last_used_at IS NULL OR w.last_used_at < now() - interval '1 minute')::bool AS stale
 FROM worker_credentials w LEFT JOIN tenants t ON t.id = w.tenant_id
-WHERE w.hash = $1 AND w.revoked_at IS NULL
+WHERE w.hash = ANY($1::bytea[]) AND w.revoked_at IS NULL
 `
 
-type GetWorkerCredentialRow struct {
-	ID         uuid.UUID  `json:"id"`
-	TenantID   *uuid.UUID `json:"tenant_id"`
-	TenantName string     `json:"tenant_name"`
-	Name       string     `json:"name"`
-	Phases     []string   `json:"phases"`
-	Stale      bool       `json:"stale"`
+type GetWorkerCredentialsRow struct {
+	Hash       bytea.Bytes `json:"hash"`
+	ID         uuid.UUID   `json:"id"`
+	TenantID   *uuid.UUID  `json:"tenant_id"`
+	TenantName string      `json:"tenant_name"`
+	Name       string      `json:"name"`
+	Phases     []string    `json:"phases"`
+	Stale      bool        `json:"stale"`
 }
 
-func (q *Queries) GetWorkerCredential(ctx context.Context, db DBTX, hash bytea.Bytes) (GetWorkerCredentialRow, error) {
-	row := db.QueryRow(ctx, getWorkerCredential, hash)
-	var i GetWorkerCredentialRow
-	err := row.Scan(
-		&i.ID,
-		&i.TenantID,
-		&i.TenantName,
-		&i.Name,
-		&i.Phases,
-		&i.Stale,
-	)
-	return i, err
+// The live credentials under some hashes: every request of a worker asks, so that requests ask together.
+func (q *Queries) GetWorkerCredentials(ctx context.Context, db DBTX, hashes []bytea.Bytes) ([]GetWorkerCredentialsRow, error) {
+	rows, err := db.Query(ctx, getWorkerCredentials, hashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []GetWorkerCredentialsRow
+	for rows.Next() {
+		var i GetWorkerCredentialsRow
+		if err := rows.Scan(
+			&i.Hash,
+			&i.ID,
+			&i.TenantID,
+			&i.TenantName,
+			&i.Name,
+			&i.Phases,
+			&i.Stale,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const insertGroupRole = `-- name: InsertGroupRole :exec

@@ -165,6 +165,112 @@ func (q *Queries) LoadRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 	return i, err
 }
 
+const loadRuns = `-- name: LoadRuns :many
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, clock_timestamp()::timestamptz AS now,
+    coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
+FROM runs WHERE runs.id = ANY($1::uuid[])
+`
+
+type LoadRunsRow struct {
+	Run       Run       `json:"run"`
+	Now       time.Time `json:"now"`
+	LeaseLive bool      `json:"lease_live"`
+}
+
+// LoadRun for many callers at once; each checks the tenant of its own.
+func (q *Queries) LoadRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]LoadRunsRow, error) {
+	rows, err := db.Query(ctx, loadRuns, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LoadRunsRow
+	for rows.Next() {
+		var i LoadRunsRow
+		if err := rows.Scan(
+			&i.Run.ID,
+			&i.Run.TenantID,
+			&i.Run.TaskID,
+			&i.Run.RepositoryID,
+			&i.Run.CampaignID,
+			&i.Run.Mode,
+			&i.Run.Risk,
+			&i.Run.State,
+			&i.Run.Version,
+			&i.Run.PolicyVersion,
+			&i.Run.Limits,
+			&i.Run.AttemptNo,
+			&i.Run.AttemptID,
+			&i.Run.Released,
+			&i.Run.Repairs,
+			&i.Run.VerifyRedeliveries,
+			&i.Run.PublishRedeliveries,
+			&i.Run.BaseMoves,
+			&i.Run.FencingToken,
+			&i.Run.LeaseID,
+			&i.Run.LeasePhase,
+			&i.Run.LeaseWorker,
+			&i.Run.LeaseBoot,
+			&i.Run.Queued,
+			&i.Run.GateID,
+			&i.Run.GateKind,
+			&i.Run.GateRevision,
+			&i.Run.GateDigest,
+			&i.Run.GateResumeTo,
+			&i.Run.GateExpired,
+			&i.Run.Dispatched,
+			&i.Run.ContextDigest,
+			&i.Run.PlanDigest,
+			&i.Run.ApprovedPlanDigest,
+			&i.Run.PlanRevision,
+			&i.Run.Outcome,
+			&i.Run.Patch,
+			&i.Run.PatchRevision,
+			&i.Run.ReportDigest,
+			&i.Run.VerificationDigest,
+			&i.Run.ApprovedPatchID,
+			&i.Run.Verdict,
+			&i.Run.Attested,
+			&i.Run.PrUrl,
+			&i.Run.PrSha,
+			&i.Run.PrBranch,
+			&i.Run.PrNumber,
+			&i.Run.FailureCategory,
+			&i.Run.FailureCode,
+			&i.Run.FailureRetryable,
+			&i.Run.FailureSummary,
+			&i.Run.FailureEvidence,
+			&i.Run.CancelBy,
+			&i.Run.CancelReason,
+			&i.Run.CancelAt,
+			&i.Run.CancelForced,
+			&i.Run.ReasonCode,
+			&i.Run.CreatedAt,
+			&i.Run.FinishedAt,
+			&i.Run.HeadHash,
+			&i.Run.UpdatedAt,
+			&i.Run.StateSince,
+			&i.Run.ActiveMs,
+			&i.Run.BaseCommit,
+			&i.Run.Branch,
+			&i.Run.Isolation,
+			&i.Run.StopSignal,
+			&i.Run.StopSignalAt,
+			&i.Run.AgentProfile,
+			&i.Run.AdapterVersion,
+			&i.Now,
+			&i.LeaseLive,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockRun = `-- name: LockRun :one
 SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live

@@ -1,0 +1,136 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/db/internal/bytea"
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/coalesce"
+	"signalbox/internal/fault"
+)
+
+// commits are the calls that concurrent requests share: one statement for all who ask at the same time, each answered
+// after its commit (group commit). A request alone waits for nobody.
+type commits struct {
+	loads   *coalesce.Group[uuid.UUID, Ref, sqlc.LoadRunRow]
+	writes  *coalesce.Group[uuid.UUID, *write, bool]
+	workers *coalesce.Group[string, []byte, sqlc.GetWorkerCredentialsRow]
+}
+
+// Two batches at once: while the disk takes one, the next is on its way.
+const atOnce = 2
+
+func (s *Store) openCommits() {
+	o := coalesce.Options{Workers: atOnce}
+	s.commits.loads = coalesce.New[uuid.UUID](o, nil, s.loadRuns)
+	s.commits.writes = coalesce.New(o, func(w *write) uuid.UUID { return w.runs[0].ID }, s.writeAll)
+	s.commits.workers = coalesce.New[string](o, nil, s.workersByHash)
+}
+
+// close carries out what was accepted.
+func (c *commits) close() {
+	c.workers.Close()
+	c.loads.Close()
+	c.writes.Close()
+}
+
+// loadRun is the run with the database's clock, as it was after the call began.
+func (s *Store) loadRun(ctx context.Context, ref Ref) (sqlc.LoadRunRow, error) {
+	row, err := s.commits.loads.Do(ctx, ref)
+	return row, busy(err)
+}
+
+func (s *Store) loadRuns(ctx context.Context, refs []Ref) []coalesce.Result[sqlc.LoadRunRow] {
+	ids := make([]uuid.UUID, len(refs))
+	for i, r := range refs {
+		ids[i] = r.Run
+	}
+	rows, err := s.q.LoadRuns(ctx, s.pool, ids)
+	by := make(map[Ref]sqlc.LoadRunRow, len(rows))
+	for _, r := range rows {
+		by[Ref{r.Run.TenantID, r.Run.ID}] = sqlc.LoadRunRow(r)
+	}
+	return answers(refs, by, err)
+}
+
+// answers gives everybody the own row, or says that there is none.
+func answers[K comparable, V any](keys []K, rows map[K]V, err error) []coalesce.Result[V] {
+	out := make([]coalesce.Result[V], len(keys))
+	for i, k := range keys {
+		row, ok := rows[k]
+		switch {
+		case err != nil:
+			out[i].Err = err
+		case !ok:
+			out[i].Err = pgx.ErrNoRows
+		default:
+			out[i].Out = row
+		}
+	}
+	return out
+}
+
+// commit writes the transition together with those that come at the same time and reports whether its run was still as
+// it was read.
+func (s *Store) commit(ctx context.Context, w *write) (bool, error) {
+	done, err := s.commits.writes.Do(ctx, w)
+	return done, busy(err)
+}
+
+// writeAll writes several transitions as one. Where the whole is refused, because of one of them, each is written for
+// itself: nobody fails by another's fault.
+func (s *Store) writeAll(ctx context.Context, ws []*write) []coalesce.Result[bool] {
+	out := make([]coalesce.Result[bool], len(ws))
+	if len(ws) > 1 {
+		// Rows are locked in the order of their ids, here as everywhere.
+		sorted := slices.SortedFunc(slices.Values(ws), func(a, b *write) int { return slices.Compare(a.runs[0].ID[:], b.runs[0].ID[:]) })
+		all := &write{}
+		for _, w := range sorted {
+			all.join(w)
+		}
+		if done, err := s.flush(ctx, s.pool, all); err == nil {
+			for i, w := range ws {
+				out[i].Out = done[w.runs[0].ID]
+			}
+			return out
+		}
+	}
+	for i, w := range ws {
+		done, err := s.flush(ctx, s.pool, w)
+		out[i].Out, out[i].Err = done[w.runs[0].ID], err
+	}
+	return out
+}
+
+func (s *Store) workersByHash(ctx context.Context, hashes [][]byte) []coalesce.Result[sqlc.GetWorkerCredentialsRow] {
+	ask := make([]bytea.Bytes, len(hashes))
+	keys := make([]string, len(hashes))
+	for i, h := range hashes {
+		ask[i], keys[i] = h, string(h)
+	}
+	rows, err := s.q.GetWorkerCredentials(ctx, s.pool, ask)
+	by := make(map[string]sqlc.GetWorkerCredentialsRow, len(rows))
+	for _, r := range rows {
+		by[string(r.Hash)] = r
+	}
+	return answers(keys, by, err)
+}
+
+// busy says in words that a call was not taken.
+func busy(err error) error {
+	switch {
+	case errors.Is(err, coalesce.ErrFull):
+		return fault.Wrap(fault.Unavailable, err, "Nothing was changed: too many requests are waiting. Repeat it in a moment.")
+	case errors.Is(err, coalesce.ErrClosed):
+		return fault.Wrap(fault.Unavailable, err, "Nothing was changed: the server is stopping. Repeat it in a moment.")
+	case err != nil:
+		return fmt.Errorf("together with others: %w", err)
+	}
+	return nil
+}
