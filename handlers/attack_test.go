@@ -156,3 +156,33 @@ func TestQueriesHoldText(t *testing.T) {
 		}
 	}
 }
+
+// B7: nothing on a page reads otherwise than it is. Characters that reorder, hide or steer are shown by their numbers in
+// every text of others, also in the page's title and in what a stream sends.
+func TestHiddenCharactersAreShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const trick = "pay\u202e\u2066\u200b\U000e0041\u0085 it"
+	w.cli(t, rita).call(t, "POST", "/tasks", wire.TaskCreate{Title: trick, Goal: trick, RepositoryId: typeid.Format(typeid.Repo, w.repo), PlanGate: true}).want(t, http.StatusCreated)
+	l := w.worker(t, trick).claim(t, wire.Execute)
+	l.do(t, wire.RunCommand{Command: wire.CmdStart})
+	l.do(t, wire.RunCommand{Command: wire.CmdSandboxReady, SandboxReady: &wire.SandboxReady{Isolation: wire.Bwrap, BaseCommit: baseCommit}})
+	l.do(t, wire.RunCommand{Command: wire.CmdContextReady, ContextReady: &wire.ContextReady{ArtifactId: l.store(t, wire.ArtifactKindContext, `{}`)}})
+	l.call(t, "POST", "/runs/"+l.as.RunId+"/steps", wire.StepBatch{LeaseId: l.as.LeaseId, FencingToken: l.as.FencingToken, Sequence: 1,
+		Steps: []wire.StepReport{{CallId: "c", Kind: "tool_call", Name: trick, State: wire.StepFailed, Summary: trick}}}).want(t, http.StatusOK)
+	plan := strings.ReplaceAll(planJSON, "Edit a.txt", trick+` \u001b[8m`)
+	l.do(t, wire.RunCommand{Command: wire.CmdPlanSubmitted, PlanSubmitted: &wire.PlanSubmitted{ArtifactId: l.store(t, wire.ArtifactKindPlan, plan)}})
+	b := w.signedIn(t, ana)
+	gate := into[wire.GateList](t, w.cli(t, ana).call(t, "GET", "/gates?run_id="+l.as.RunId, nil).want(t, http.StatusOK)).Items[0].Id
+	for _, path := range []string{"/gates/" + gate, "/runs/" + l.as.RunId, "/runs", "/tasks", "/inbox", "/workers", "/tasks/" + l.as.TaskId} {
+		page := b.get(t, path).want(t, http.StatusOK).body
+		for _, c := range []string{"\u202e", "\u2066", "\u200b", "\U000e0041", "\u0085", "\u001b"} {
+			if strings.Contains(page, c) {
+				t.Errorf("%s holds %+q", path, c)
+			}
+		}
+		if !strings.Contains(page, "⟦U+202E⟧⟦U+2066⟧⟦U+200B⟧⟦U+E0041⟧⟦U+0085⟧") {
+			t.Errorf("%s does not show what is hidden", path)
+		}
+	}
+}

@@ -195,7 +195,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, code int, c temp
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	s.write(w, r, page.Bytes())
+	s.write(w, r, web.Reveal(page.Bytes()))
 	return nil
 }
 

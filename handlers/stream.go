@@ -311,7 +311,7 @@ func (c *eventStream) send(ctx context.Context, m message) bool {
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "id: %d\n", m.seq)
-	for line := range bytes.SplitSeq(bytes.ReplaceAll(body.Bytes(), []byte("\r"), nil), []byte("\n")) {
+	for line := range bytes.SplitSeq(web.Reveal(bytes.ReplaceAll(body.Bytes(), []byte("\r"), nil)), []byte("\n")) {
 		out.WriteString("data: ")
 		out.Write(line)
 		out.WriteByte('\n')

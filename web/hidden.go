@@ -3,7 +3,17 @@ package web
 import (
 	"fmt"
 	"unicode"
+
+	"signalbox/internal/patch"
 )
+
+// Reveal makes a rendered page show what readers would not see: characters that are invisible or reorder the text
+// around them are written as their numbers, wherever on the page they stand. A plan, a title or a reason must not read
+// otherwise than it is, for people decide by it (B7). The pages' own words hold no such character.
+func Reveal(page []byte) []byte {
+	shown, _ := patch.Reveal(string(page))
+	return []byte(shown)
+}
 
 // hidden reports characters that a reader cannot see or that reorder what he sees: bidirectional controls, zero-width
 // and invisible ones, tags, private use and non-ASCII spaces that look like nothing.
