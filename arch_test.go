@@ -29,10 +29,11 @@ var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
 	"internal/argv": {}, "internal/coalesce": {}, "internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
-	"internal/wire": {},
+	"internal/wire": {}, "internal/capability": {"internal/fault"},
 
 	// 1 domain: pure.
-	"internal/policy":   {"internal/fault"},
+	"internal/policy":   {"internal/capability", "internal/fault"},
+	"internal/schedule": {"internal/capability", "internal/policy"},
 	"internal/patch":    {"internal/fault"},
 	"internal/run":      {"internal/fault", "internal/policy"},
 	"internal/evidence": {"internal/fault", "internal/run"},
@@ -101,7 +102,7 @@ var onlyIn = map[string][]string{
 }
 
 // pure are the packages without I/O, clock and chance: what they need arrives as an argument.
-var pure = []string{"internal/policy", "internal/patch", "internal/run", "internal/judge"}
+var pure = []string{"internal/capability", "internal/schedule", "internal/policy", "internal/patch", "internal/run", "internal/judge"}
 
 var impureImports = []string{"os", "os/exec", "net", "net/http", "database/sql", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "io/fs"}
 

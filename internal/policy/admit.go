@@ -33,14 +33,15 @@ const (
 	CodeClaimAccepted = "CLAIM_ACCEPTED"
 )
 
-// AdmissionDecision is what Admission answers. Limits are those to snapshot
-// on the run when the verdict is ADMIT.
+// AdmissionDecision is what Admission answers. Limits and Route are those
+// to snapshot on the run when the verdict is ADMIT.
 type AdmissionDecision struct {
 	Verdict       AdmissionVerdict `json:"verdict"`
 	Code          string           `json:"code"`
 	Reasons       []string         `json:"reasons"`
 	RetryAfter    Duration         `json:"retry_after,omitempty"`
 	Limits        Limits           `json:"limits"`
+	Route         Route            `json:"route"`
 	PolicyVersion string           `json:"policy_version"`
 }
 
@@ -82,7 +83,7 @@ func Admission(r Rules, f Facts) AdmissionDecision {
 		d.Reasons = append(d.Reasons, f.CapacityWords)
 		return d
 	}
-	d.Limits = r.Limits
+	d.Limits, d.Route = r.Limits, r.Routing.Route(f)
 	d.Reasons = append(d.Reasons, fmt.Sprintf("Policy %s admits a task of risk %s on repository %s.", r.Version, f.Risk, quote(f.Repository)))
 	return d
 }

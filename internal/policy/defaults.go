@@ -61,6 +61,10 @@ func Default() Rules {
 		Approval:    ApprovalRules{OnExpiry: OnEscalate},
 		Budget:      BudgetRules{OnExceeded: OnGate},
 		RunTimeout:  RunTimeoutRules{Outcome: OnExpire},
+		Routing:     RoutingRules{Queues: []QueueRule{}, Agents: map[string]AgentRule{}, MaxPriority: HighestPriority},
+		Concurrency: ConcurrencyRules{Risks: map[Risk]int{}, Providers: map[string]int{}, Pools: map[string]int{}},
+		Installation: InstallationRules{Tenants: map[string]TenantShare{}, Aging: 10 * minute,
+			Concurrency: ConcurrencyRules{Risks: map[Risk]int{}, Providers: map[string]int{}, Pools: map[string]int{}}},
 	}
 }
 

@@ -15,6 +15,11 @@ type Facts struct {
 	AutoPRAsked      bool `json:"auto_pr_asked,omitempty"`
 	AttestationAsked bool `json:"attestation_asked,omitempty"`
 
+	// What the task asks of queue and worker.
+	AgentProfile string   `json:"agent_profile,omitempty"`
+	Priority     int      `json:"priority,omitempty"` // 0 to 9; see Route
+	Requires     []string `json:"requires,omitempty"` // capabilities, of repository and contract
+
 	// What an installation knows at admission.
 	CapacityWords string `json:"capacity_words,omitempty"` // why there is no room now; empty: there is
 

@@ -28,6 +28,10 @@ type Rules struct {
 	Approval    ApprovalRules    `yaml:"approval" json:"approval"`
 	Budget      BudgetRules      `yaml:"budget" json:"budget"`
 	RunTimeout  RunTimeoutRules  `yaml:"run_timeout" json:"run_timeout"`
+	Routing     RoutingRules     `yaml:"routing" json:"routing"`
+	Concurrency ConcurrencyRules `yaml:"concurrency" json:"concurrency"`
+	// Installation is read from the default tenant's policy only.
+	Installation InstallationRules `yaml:"installation" json:"installation"`
 }
 
 // AdmissionRules say which work may begin.
@@ -247,6 +251,7 @@ func (r Rules) Clone() Rules {
 	if b := r.Gates.LastInstructorMayNotApprove; b != nil {
 		r.Gates.LastInstructorMayNotApprove = new(*b)
 	}
+	r.Routing, r.Concurrency, r.Installation = r.Routing.clone(), r.Concurrency.clone(), r.Installation.clone()
 	p := &r.Paths
 	p.Forbidden, p.Protected = slices.Clone(p.Forbidden), slices.Clone(p.Protected)
 	p.Generated, p.GeneratedSources = slices.Clone(p.Generated), slices.Clone(p.GeneratedSources)

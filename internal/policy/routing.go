@@ -1,0 +1,141 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+)
+
+// DefaultQueue is where work waits that no rule sends elsewhere.
+const DefaultQueue = "default"
+
+// Priorities go from LowestPriority to HighestPriority; work that asks for none has
+// DefaultPriority.
+const (
+	LowestPriority  = 0
+	DefaultPriority = 5
+	HighestPriority = 9
+)
+
+// RoutingRules say in which queue admitted work waits and what its worker must
+// offer. They never decide whether work is allowed.
+type RoutingRules struct {
+	// Queues are tried in order; the first that matches takes the work.
+	Queues []QueueRule `yaml:"queues" json:"queues"`
+	// Agents say what is behind an agent profile, by its name.
+	Agents map[string]AgentRule `yaml:"agents" json:"agents"`
+	// MaxPriority caps what a requester may ask for.
+	MaxPriority int `yaml:"max_priority" json:"max_priority"`
+}
+
+// QueueRule sends matching work to one named queue. A list that is empty matches
+// everything.
+type QueueRule struct {
+	Queue        string   `yaml:"queue" json:"queue"`
+	Risks        []Risk   `yaml:"risks" json:"risks"`
+	Modes        []Mode   `yaml:"modes" json:"modes"`
+	Repositories []string `yaml:"repositories" json:"repositories"` // globs
+	// Pool is the sandbox pool that the worker must belong to; empty: any.
+	Pool string `yaml:"pool" json:"pool"`
+	// Requires are capabilities that the worker must offer, such as "jdk >= 21".
+	Requires []string `yaml:"requires" json:"requires"`
+}
+
+// AgentRule names the provider behind an agent profile.
+type AgentRule struct {
+	// Provider is who serves the model; limits and pauses count by it. Empty: the
+	// profile's own name.
+	Provider string   `yaml:"provider" json:"provider"`
+	Requires []string `yaml:"requires" json:"requires"`
+}
+
+// Route is where admitted work waits and what it needs. It is snapshotted with the
+// limits.
+type Route struct {
+	Queue    string   `json:"queue,omitempty"`
+	Pool     string   `json:"pool,omitempty"`
+	Provider string   `json:"provider,omitempty"`
+	Priority int      `json:"priority,omitempty"`
+	Requires []string `json:"requires,omitempty"`
+}
+
+// Route finds queue, pool, provider and requirements for the work (R-Q-7, R-Q-8,
+// R-TEST-5). A priority above the cap is lowered to it: priority orders work and
+// is no reason to refuse it.
+func (r RoutingRules) Route(f Facts) Route {
+	agent := r.Agents[f.AgentProfile]
+	out := Route{Queue: DefaultQueue, Provider: agent.Provider, Priority: min(f.Priority, r.MaxPriority)}
+	if out.Provider == "" {
+		out.Provider = f.AgentProfile
+	}
+	requires := slices.Concat(f.Requires, agent.Requires)
+	for _, q := range r.Queues {
+		if q.matches(f) {
+			out.Queue, out.Pool = q.Queue, q.Pool
+			requires = append(requires, q.Requires...)
+			break
+		}
+	}
+	slices.Sort(requires)
+	out.Requires = slices.Compact(requires)
+	return out
+}
+
+func (q QueueRule) matches(f Facts) bool {
+	return (len(q.Risks) == 0 || has(q.Risks, f.Risk)) && (len(q.Modes) == 0 || has(q.Modes, f.Mode)) &&
+		(len(q.Repositories) == 0 || matchAny(q.Repositories, f.Repository))
+}
+
+// ConcurrencyRules bound how many leases there may be at once. 0, or a name that is
+// not listed, means no bound of its own.
+type ConcurrencyRules struct {
+	Tenant     int            `yaml:"tenant" json:"tenant"`
+	Repository int            `yaml:"repository" json:"repository"` // of each repository
+	User       int            `yaml:"user" json:"user"`             // of each requester
+	Risks      map[Risk]int   `yaml:"risks" json:"risks"`
+	Providers  map[string]int `yaml:"providers" json:"providers"`
+	Pools      map[string]int `yaml:"pools" json:"pools"`
+}
+
+// InstallationRules hold over all tenants. Only the default tenant's policy can set
+// them.
+type InstallationRules struct {
+	// Concurrency bounds all tenants together; Tenant is the bound of the whole
+	// installation, Repository and User have no meaning here.
+	Concurrency ConcurrencyRules `yaml:"concurrency" json:"concurrency"`
+	// Tenants are shares and bounds by the tenant's name.
+	Tenants map[string]TenantShare `yaml:"tenants" json:"tenants"`
+	// Aging raises waiting work by one priority for each such time.
+	Aging Duration `yaml:"aging" json:"aging"`
+}
+
+// TenantShare is how much of a busy installation a tenant gets.
+type TenantShare struct {
+	// Weight is relative to the others'; a tenant that is not listed, or has 0, has 1.
+	Weight float64 `yaml:"weight" json:"weight"`
+	// Max bounds the tenant's leases; 0: no bound here.
+	Max int `yaml:"max" json:"max"`
+}
+
+func (r RoutingRules) clone() RoutingRules {
+	r.Queues = slices.Clone(r.Queues)
+	for i, q := range r.Queues {
+		r.Queues[i].Risks, r.Queues[i].Modes = slices.Clone(q.Risks), slices.Clone(q.Modes)
+		r.Queues[i].Repositories, r.Queues[i].Requires = slices.Clone(q.Repositories), slices.Clone(q.Requires)
+	}
+	r.Agents = maps.Clone(r.Agents)
+	for name, a := range r.Agents {
+		a.Requires = slices.Clone(a.Requires)
+		r.Agents[name] = a
+	}
+	return r
+}
+
+func (c ConcurrencyRules) clone() ConcurrencyRules {
+	c.Risks, c.Providers, c.Pools = maps.Clone(c.Risks), maps.Clone(c.Providers), maps.Clone(c.Pools)
+	return c
+}
+
+func (i InstallationRules) clone() InstallationRules {
+	i.Concurrency, i.Tenants = i.Concurrency.clone(), maps.Clone(i.Tenants)
+	return i
+}

@@ -1,0 +1,124 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// key names one thing that leases are counted by.
+type key struct {
+	dimension    string
+	tenant       uuid.UUID
+	id           uuid.UUID
+	name         string
+	installation bool
+}
+
+func tenantKey(t uuid.UUID) key     { return key{dimension: "tenant", tenant: t} }
+func userKey(t, user uuid.UUID) key { return key{dimension: "user", tenant: t, id: user} }
+func named(dimension, name string, t uuid.UUID) key {
+	return key{dimension: dimension, tenant: t, name: name}
+}
+func overall(dimension, name string) key {
+	return key{dimension: dimension, name: name, installation: true}
+}
+
+// counts are leases by everything that a limit may speak of.
+type counts map[key]int
+
+func (c counts) add(h Held, n int) {
+	c[overall("all", "")] += n
+	c[tenantKey(h.Tenant)] += n
+	c[userKey(h.Tenant, h.User)] += n
+	c[key{dimension: "repository", tenant: h.Tenant, id: h.Repository}] += n
+	for _, d := range []struct{ dimension, name string }{{"risk", string(h.Risk)}, {"provider", h.Provider}, {"pool", h.Pool}} {
+		c[named(d.dimension, d.name, h.Tenant)] += n
+		c[overall(d.dimension, d.name)] += n
+	}
+}
+
+// Codes of what holds an item back, stable words for machines.
+const (
+	CodeInstallationLimit = "INSTALLATION_LIMIT"
+	CodeTenantLimit       = "TENANT_LIMIT"
+	CodeRepositoryLimit   = "REPOSITORY_LIMIT"
+	CodeUserLimit         = "USER_LIMIT"
+	CodeRiskLimit         = "RISK_LIMIT"
+	CodeProviderLimit     = "PROVIDER_LIMIT"
+	CodePoolLimit         = "POOL_LIMIT"
+	CodeProviderParked    = "PROVIDER_PARKED"
+	CodeNoWorker          = "NO_WORKER"
+	CodeWorkersBusy       = "WORKERS_BUSY"
+	CodeNext              = "NEXT"
+)
+
+// limit is one bound that an item comes under.
+type limit struct {
+	code string
+	at   key
+	most int
+	what string
+}
+
+// limited returns the first bound that the item has no room under, with words; ""
+// where it has room everywhere.
+func (a *assigner) limited(i Item) (code, words string) {
+	if until, ok := a.Parked[i.Provider]; ok && i.Phase == "execute" && until.After(a.Now) {
+		return CodeProviderParked, fmt.Sprintf("provider %s asked to slow down; it is tried again at %s", i.Provider, until.UTC().Format("15:04:05 MST"))
+	}
+	for _, l := range a.bounds(i) {
+		if l.most > 0 && a.counts[l.at] >= l.most {
+			return l.code, fmt.Sprintf("%d of %d %s", a.counts[l.at], l.most, l.what)
+		}
+	}
+	return "", ""
+}
+
+func (a *assigner) bounds(i Item) []limit {
+	t := a.Tenants[i.Tenant]
+	own, all := t.Rules.Concurrency, a.Installation.Concurrency
+	return []limit{
+		{CodeInstallationLimit, overall("all", ""), all.Tenant, "running in the whole installation"},
+		{CodeTenantLimit, tenantKey(i.Tenant), a.Installation.Tenants[t.Name].Max, "running for " + t.Name + ", which is its share of the installation"},
+		{CodeTenantLimit, tenantKey(i.Tenant), own.Tenant, "running for " + t.Name},
+		{CodeRepositoryLimit, key{dimension: "repository", tenant: i.Tenant, id: i.Repository}, own.Repository, "running on this repository"},
+		{CodeUserLimit, userKey(i.Tenant, i.User), own.User, "running for this requester"},
+		{CodeRiskLimit, named("risk", string(i.Risk), i.Tenant), own.Risks[i.Risk], "running at risk " + string(i.Risk)},
+		{CodeRiskLimit, overall("risk", string(i.Risk)), all.Risks[i.Risk], "running at risk " + string(i.Risk) + " in the whole installation"},
+		{CodeProviderLimit, named("provider", i.Provider, i.Tenant), own.Providers[i.Provider], "running with provider " + i.Provider},
+		{CodeProviderLimit, overall("provider", i.Provider), all.Providers[i.Provider], "running with provider " + i.Provider + " in the whole installation"},
+		{CodePoolLimit, named("pool", i.Pool, i.Tenant), own.Pools[i.Pool], "running in pool " + i.Pool},
+		{CodePoolLimit, overall("pool", i.Pool), all.Pools[i.Pool], "running in pool " + i.Pool + " in the whole installation"},
+	}
+}
+
+// Reason is why an item waits.
+type Reason struct {
+	Code  string
+	Words string
+}
+
+// Why says truthfully why an item is not given out at this moment (R-Q-7, R-Q-9).
+// workers are all that live, with what room each has; ahead is how many items of
+// the same tenant go first.
+func Why(s State, workers []Offer, i Item, ahead int) Reason {
+	a := newAssigner(s, workers)
+	if code, words := a.limited(i); code != "" {
+		return Reason{code, sentence(words) + place(ahead, s.Tenants[i.Tenant].Name)}
+	}
+	able, free := 0, 0
+	for _, o := range a.offers {
+		if a.fits(o, i) {
+			able++
+			free += max(o.Free, 0)
+		}
+	}
+	switch {
+	case able == 0:
+		return Reason{CodeNoWorker, a.nobody(i)}
+	case free == 0:
+		return Reason{CodeWorkersBusy, sentence(fmt.Sprintf("every worker that can take it is busy (%s)", plural(able, "worker", "workers"))) + place(ahead, s.Tenants[i.Tenant].Name)}
+	}
+	return Reason{CodeNext, "A worker is free and takes it with its next question." + place(ahead, s.Tenants[i.Tenant].Name)}
+}

@@ -1,0 +1,262 @@
+// Package schedule decides who gets which waiting work: fair over tenants by how
+// much each has under way, by priority with aging inside a tenant, within every
+// limit, to workers that offer what the work needs.
+//
+// The package is pure: what waits, what is leased and who asks arrive as values,
+// counted from lease rows by the caller, who holds off every other claim meanwhile.
+// It refuses to keep a counter of its own between two decisions, because counters
+// that are kept drift.
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"signalbox/internal/capability"
+	"signalbox/internal/policy"
+)
+
+// Item is one READY queue item with what the decision needs.
+type Item struct {
+	Run, Tenant, User, Repository uuid.UUID
+	Phase                         string
+	policy.Route
+	Risk policy.Risk
+	// Rank orders the items of one user: when the item got ready, moved back by an
+	// aging step for each priority above the default. An item therefore overtakes
+	// what has waited less than that much longer.
+	Rank time.Time
+	// Since is when the item got ready.
+	Since time.Time
+	// Maker is the worker that made the patch, for items of the phase verify.
+	Maker uuid.UUID
+}
+
+// Rank returns the rank of an item of the priority that got ready at since.
+func Rank(since time.Time, priority int, aging time.Duration) time.Time {
+	return since.Add(-time.Duration(priority-policy.DefaultPriority) * aging)
+}
+
+// Offer is a worker that asks for work, with room for Free more leases.
+type Offer struct {
+	Worker uuid.UUID
+	Tenant uuid.UUID // the only tenant it serves, or the zero id for all
+	Phases []string
+	// Queues, Pools and Capabilities are what the worker offers. Without queues it
+	// serves the default one.
+	Queues, Pools, Capabilities []string
+	Isolation                   policy.Isolation
+	Free                        int
+}
+
+// Held are leases that are alike to every limit, and how many of them there are.
+type Held struct {
+	Tenant, User, Repository uuid.UUID
+	Risk                     policy.Risk
+	Provider, Pool           string
+	Count                    int
+	// Newest is when the last of them was given.
+	Newest time.Time
+}
+
+// State is what holds while one decision is made.
+type State struct {
+	Now  time.Time
+	Held []Held
+	// Installation is the part of the default tenant's policy that holds over all.
+	Installation policy.InstallationRules
+	// Tenants are the names and rules of all tenants that have items.
+	Tenants map[uuid.UUID]Tenant
+	// Parked are providers that asked to be left alone, until when.
+	Parked map[string]time.Time
+}
+
+// Tenant is a tenant's name and the policy in force for it.
+type Tenant struct {
+	Name  string
+	Rules policy.Rules
+}
+
+// Grant gives an item to the offer at the index.
+type Grant struct {
+	Offer int
+	Item  Item
+}
+
+// Assignment is what Assign decided.
+type Assignment struct {
+	Grants []Grant
+	// Dry are lanes of which every item that was handed over is given away or
+	// cannot be given now, while somebody still has room: what stands behind them
+	// has not been looked at.
+	Dry []Lane
+}
+
+// Lane is the items of one user of one tenant in one queue and phase: who are
+// served in turn.
+type Lane struct {
+	Phase, Queue string
+	Tenant, User uuid.UUID
+}
+
+func (i Item) lane() Lane { return Lane{i.Phase, i.Queue, i.Tenant, i.User} }
+
+// Assign gives out items until no offer has room or nothing is left that may be
+// given. Next is always the item of the tenant with the smallest share (leases
+// divided by weight); among those, of the lane with the highest priority, which
+// rises with the time since the lane was last served; then of the user with the
+// fewest leases; then the one with the lowest rank. No limit is ever exceeded,
+// whatever the order. Items of a lane must be sorted by rank.
+func Assign(s State, offers []Offer, items []Item) Assignment {
+	a := newAssigner(s, offers)
+	lanes := a.lanes(items)
+	var out Assignment
+	for a.room() {
+		best := -1
+		for n := range lanes {
+			if a.advance(&lanes[n]) && (best < 0 || a.before(lanes[n], lanes[best])) {
+				best = n
+			}
+		}
+		if best < 0 {
+			break
+		}
+		l := &lanes[best]
+		item := l.items[0]
+		out.Grants = append(out.Grants, Grant{l.offer, item})
+		a.take(l.offer, item)
+		l.items = l.items[1:]
+		l.served = s.Now
+	}
+	if a.room() {
+		for n := range lanes {
+			if a.advance(&lanes[n]); len(lanes[n].items) == 0 {
+				out.Dry = append(out.Dry, lanes[n].Lane)
+			}
+		}
+	}
+	return out
+}
+
+// lane is a Lane on its way through one decision.
+type lane struct {
+	Lane
+	items  []Item
+	offer  int       // that would take the first item
+	served time.Time // when the lane last got a lease; the zero time: it holds none
+}
+
+type assigner struct {
+	State
+	offers []Offer
+	counts counts
+}
+
+func newAssigner(s State, offers []Offer) *assigner {
+	a := &assigner{State: s, offers: slices.Clone(offers), counts: counts{}}
+	for _, h := range s.Held {
+		a.counts.add(h, h.Count)
+	}
+	return a
+}
+
+func (a *assigner) lanes(items []Item) []lane {
+	index := map[Lane]int{}
+	var out []lane
+	for _, i := range items {
+		n, ok := index[i.lane()]
+		if !ok {
+			n = len(out)
+			index[i.lane()] = n
+			out = append(out, lane{Lane: i.lane(), served: a.served(i.Tenant, i.User)})
+		}
+		out[n].items = append(out[n].items, i)
+	}
+	return out
+}
+
+// served is when a user's newest lease was given.
+func (a *assigner) served(tenant, user uuid.UUID) (at time.Time) {
+	for _, h := range a.Held {
+		if h.Tenant == tenant && h.User == user && h.Newest.After(at) {
+			at = h.Newest
+		}
+	}
+	return at
+}
+
+func (a *assigner) room() bool {
+	return slices.ContainsFunc(a.offers, func(o Offer) bool { return o.Free > 0 })
+}
+
+// advance passes over items that cannot be given now. Counts only rise and room
+// only shrinks during a decision, so that what was passed over stays so.
+func (a *assigner) advance(l *lane) bool {
+	for len(l.items) > 0 {
+		if code, _ := a.limited(l.items[0]); code == "" {
+			if n := slices.IndexFunc(a.offers, func(o Offer) bool { return o.Free > 0 && a.fits(o, l.items[0]) }); n >= 0 {
+				l.offer = n
+				return true
+			}
+		}
+		l.items = l.items[1:]
+	}
+	return false
+}
+
+func (a *assigner) before(x, y lane) bool {
+	return cmp.Or(
+		cmp.Compare(a.share(x.Tenant), a.share(y.Tenant)),
+		-cmp.Compare(a.band(x), a.band(y)),
+		cmp.Compare(a.counts[userKey(x.Tenant, x.User)], a.counts[userKey(y.Tenant, y.User)]),
+		x.items[0].Rank.Compare(y.items[0].Rank),
+		slices.Compare(x.items[0].Run[:], y.items[0].Run[:]),
+	) < 0
+}
+
+// share is max-min fairness over what is under way, not over starts: agent runs
+// differ a hundredfold in length.
+func (a *assigner) share(tenant uuid.UUID) float64 {
+	weight := a.Installation.Tenants[a.Tenants[tenant].Name].Weight
+	if weight <= 0 {
+		weight = 1
+	}
+	return float64(a.counts[tenantKey(tenant)]) / weight
+}
+
+// band is the priority of a lane's first item, one higher for each aging step that
+// the lane has waited since it was last served. A lane that is served does not age:
+// somebody's old heap of work does not hold up another's new run.
+func (a *assigner) band(l lane) int {
+	since := l.items[0].Since
+	if l.served.After(since) {
+		since = l.served
+	}
+	steps := 0
+	if step := a.Installation.Aging.Std(); step > 0 {
+		steps = int(max(a.Now.Sub(since), 0) / step)
+	}
+	return min(l.items[0].Priority+steps, policy.HighestPriority)
+}
+
+func (a *assigner) take(offer int, i Item) {
+	a.offers[offer].Free--
+	a.counts.add(Held{Tenant: i.Tenant, User: i.User, Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool}, 1)
+}
+
+// fits reports whether the worker may take the item, whatever room it has.
+func (a *assigner) fits(o Offer, i Item) bool {
+	return o.serves(i) && a.allowed(o, i)
+}
+
+func (o Offer) serves(i Item) bool {
+	return (o.Tenant == uuid.Nil || o.Tenant == i.Tenant) && slices.Contains(o.Phases, i.Phase) && o.servesQueue(i.Queue) &&
+		(i.Pool == "" || slices.Contains(o.Pools, i.Pool)) && len(capability.Missing(i.Requires, o.Capabilities)) == 0
+}
+
+func (a *assigner) allowed(o Offer, i Item) bool {
+	return policy.Claim(a.Tenants[i.Tenant].Rules, policy.Facts{Phase: i.Phase, Isolation: o.Isolation, SameWorker: i.Maker != uuid.Nil && i.Maker == o.Worker}).Allowed
+}
