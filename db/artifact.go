@@ -152,12 +152,6 @@ func (s *Store) ArtifactOf(ctx context.Context, tenant uuid.UUID, ref string) (S
 	return storedArtifact(a), nil
 }
 
-// PatchOf returns what the server found in a stored patch.
-func (s *Store) PatchOf(ctx context.Context, tenant uuid.UUID, ref string) (PatchFacts, error) {
-	f, err := s.storedPatch(ctx, s.pool, tenant, ref)
-	return f, translate(err, "patch")
-}
-
 // LatestArtifact returns the newest artifact of a kind, or a NotFound fault.
 func (s *Store) LatestArtifact(ctx context.Context, ref Ref, kind string) (StoredArtifact, error) {
 	a, err := s.q.LatestArtifact(ctx, s.pool, ref.Tenant, ref.Run, kind)

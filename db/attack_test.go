@@ -107,3 +107,50 @@ func TestAKeyAtTwoGatesOfARun(t *testing.T) {
 	approve()
 	must(t, w.Is(t.Context(), ref, run.PRCreating))
 }
+
+// Verdicts, expiry, a question asked again, a withdrawal and a cancel at one gate at once: whatever comes
+// first, nobody's approval of an expired gate counts, and nothing is left that fits no state.
+func TestEverythingAtAGateAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{MaxConns: 16})
+	for round := range 40 {
+		at := w.at(t, run.WaitingForApproval)
+		gate := w.info(t, at.Ref).Gate.ID
+		outcome := []run.ExpiryOutcome{run.ExpiryEscalate, run.ExpiryCancel, run.ExpiryFail}[round%3]
+		verdicts := []db.Verdict{
+			got(w.Verdict(t.Context(), at.Ref, w.Approvers[0], policy.Approve, ""))(t), got(w.Verdict(t.Context(), at.Ref, w.Approvers[1], policy.Approve, ""))(t),
+			got(w.Verdict(t.Context(), at.Ref, w.Approvers[1], policy.RequestChanges, "Other."))(t), got(w.Verdict(t.Context(), at.Ref, w.Approvers[0], policy.Reject, "No."))(t),
+		}
+		for _, err := range all(len(verdicts)+4, func(i int) (err error) {
+			switch i {
+			case len(verdicts):
+				_, err = w.Post(t.Context(), at.Ref, run.Scheduler, run.ApprovalExpiredEvent{Gate: gate, Outcome: outcome})
+			case len(verdicts) + 1:
+				_, err = w.Cancel(t.Context(), at.Ref)
+			case len(verdicts) + 2:
+				_, err = w.Withdraw(t.Context(), gate, w.Approvers[0])
+			case len(verdicts) + 3:
+				_, err = w.AskAgain(t.Context(), gate, w.Approvers[1], "")
+			default:
+				_, err = w.Store.Decide(t.Context(), verdicts[i])
+			}
+			return err
+		}) {
+			if k := fault.KindOf(err); err != nil && k != fault.Conflict && k != fault.Gone && k != fault.Forbidden {
+				t.Errorf("round %d: %v", round, err)
+			}
+		}
+		for what, query := range map[string]string{
+			"an open gate of a run that does not wait": `SELECT count(*) FROM gates g JOIN runs r ON r.id = g.run_id WHERE r.id = $1 AND g.state IN ('open', 'expired') AND r.state <> 'WAITING_FOR_APPROVAL'
+				AND NOT (g.state = 'expired' AND r.state = 'FAILED')`,
+			"a waiting run without a gate":  `SELECT count(*) FROM runs r WHERE r.id = $1 AND r.state = 'WAITING_FOR_APPROVAL' AND NOT EXISTS (SELECT FROM gates g WHERE g.run_id = r.id AND g.state IN ('open', 'expired'))`,
+			"work of a run that needs none": `SELECT count(*) FROM run_queue q JOIN runs r ON r.id = q.run_id WHERE r.id = $1 AND r.state NOT IN ('PR_CREATING', 'EXECUTING')`,
+			"a run without its work":        `SELECT count(*) FROM runs r WHERE r.id = $1 AND r.state IN ('PR_CREATING', 'EXECUTING') AND NOT EXISTS (SELECT FROM run_queue q WHERE q.run_id = r.id)`,
+		} {
+			if n := w.count(t, query, at.Ref.Run); n != 0 {
+				t.Errorf("round %d: %s", round, what)
+			}
+		}
+	}
+	w.replays(t)
+}

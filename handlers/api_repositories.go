@@ -97,6 +97,9 @@ func (s *server) register(r *http.Request, in db.Request, repo db.RepositoryInfo
 	if repo.Name = strings.TrimSpace(repo.Name); repo.Name == "" || len(repo.Name) > 200 || strings.ContainsFunc(repo.Name, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
 		return repo, false, refuse("name", "a name has 1 to 200 visible characters, for example acme/api.")
 	}
+	if _, hidden := patch.Reveal(repo.Name); hidden {
+		return repo, false, refuse("name", "a name has only visible characters: people choose by it.")
+	}
 	if !refName(repo.DefaultBranch) {
 		return repo, false, refuse("default_branch", "this cannot be the name of a branch.")
 	}

@@ -3,6 +3,7 @@ package handlers
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -11,6 +12,7 @@ import (
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
+	"signalbox/web"
 )
 
 func (s *server) apiRuns(w http.ResponseWriter, r *http.Request) error {
@@ -67,7 +69,19 @@ func (s *server) apiRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, http.StatusOK, wireRun(info))
+	answer := wireRun(info)
+	if info.Queued != "" {
+		// A pause after a failure is not a wait for a worker, and only the queue knows which it is.
+		until, _, err := s.store.Waiting(r.Context(), who(r).tenant, info.ID, info.Queued)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		shown := runView(info, now)
+		shown.RetryAt = until
+		answer.Sentence = web.StateSentence(shown, now)
+	}
+	return s.answer(w, r, http.StatusOK, answer)
 }
 
 func (s *server) apiRunEvents(w http.ResponseWriter, r *http.Request) error {

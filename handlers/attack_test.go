@@ -186,3 +186,14 @@ func TestHiddenCharactersAreShown(t *testing.T) {
 		}
 	}
 }
+
+// People choose a repository by its name, and policy finds it by its name: it holds nothing that they cannot see.
+func TestRepositoryNamesAreVisible(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.cli(t, adam)
+	forge := into[wire.ForgeList](t, c.call(t, "GET", "/forges", nil).want(t, http.StatusOK)).Items[0].Id
+	for _, name := range []string{"acme/\u202eapi", "acme/\u200bapi", "acme/a\U000e0041pi", "acme/a\u0085pi"} {
+		c.call(t, "POST", "/repositories", wire.RepositoryCreate{Name: name, ForgeId: forge, CloneUrl: "acme/api.git", DefaultBranch: "main"}).want(t, http.StatusUnprocessableEntity)
+	}
+}

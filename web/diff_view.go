@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"signalbox/internal/patch"
 )
@@ -12,6 +14,7 @@ type DiffOptions struct {
 	Revision int
 	RawURL   string              // where the exact patch is downloaded
 	Marks    map[string][]string // by path: more words to mark a file with, such as "outside the scope"
+	PaintFor time.Duration       // how long the page may take to colour code; 0 means 400 ms
 }
 
 // InlineBounds is how much of a patch a page shows; the rest is counted and offered for download.
@@ -29,7 +32,7 @@ func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
 		}
 		view.NotShown = append(view.NotShown, NotShown{Path: om.Path, Reason: reason})
 	}
-	paint := newPainter()
+	paint := newPainter(cmp.Or(o.PaintFor, paintTime))
 	for _, f := range d.Files {
 		view.Files = append(view.Files, diffFileView(f, o, paint))
 	}

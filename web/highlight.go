@@ -24,8 +24,8 @@ const (
 	paintTime  = 400 * time.Millisecond
 )
 
-func newPainter() *painter {
-	return &painter{bytesLeft: paintBytes, deadline: time.Now().Add(paintTime), lexer: map[string]chroma.Lexer{}}
+func newPainter(d time.Duration) *painter {
+	return &painter{bytesLeft: paintBytes, deadline: time.Now().Add(d), lexer: map[string]chroma.Lexer{}}
 }
 
 // hunk returns the spans of each line of h. Old and new side are lexed apart, so that a removed quote does not colour

@@ -163,7 +163,7 @@ func sampleDiff(t *testing.T) *web.DiffView {
 	}
 	d := p.Render(web.InlineBounds())
 	d.Omitted = append(d.Omitted, patch.Omission{Path: "assets/logo.png", Why: "binary file, 18211 bytes"})
-	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), Marks: map[string][]string{"internal/http/retry.go": {"protected path"}}})
+	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), PaintFor: time.Hour, Marks: map[string][]string{"internal/http/retry.go": {"protected path"}}})
 }
 
 func sampleGatePanel() web.GatePanelData {

@@ -141,6 +141,10 @@ func showEvent(w io.Writer, e wire.RunEvent) {
 	if words == "" {
 		words = e.Kind
 	}
+	// Why an attempt failed is what its reader wants to know next.
+	if why, ok := e.Payload["summary"].(string); ok && (e.Kind == "attempt_failed" || e.Kind == "non_retryable_failure") {
+		words += " " + why
+	}
 	line(w, fmt.Sprint(e.Seq), when(e.At), string(e.To), words)
 }
 

@@ -262,18 +262,6 @@ func (r *Repo) UpdateBranch(ctx context.Context, branch, commit, old string) err
 	return err
 }
 
-// DeleteBranch removes a branch that still stands at old.
-func (r *Repo) DeleteBranch(ctx context.Context, branch, old string) error {
-	if err := CheckBranch(branch); err != nil {
-		return err
-	}
-	if err := checkObject(old); err != nil {
-		return err
-	}
-	_, err := r.g.run(ctx, call{op: "update-ref", gitDir: r.refsDir(), args: []string{"update-ref", "--no-deref", "-d", "refs/heads/" + branch, old}})
-	return err
-}
-
 // scratchIndex returns the name of a private index file and the way to remove it.
 func (g *Git) scratchIndex() (string, func(), error) {
 	dir, err := os.MkdirTemp(g.home, "index-")

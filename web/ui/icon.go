@@ -30,7 +30,6 @@ var (
 	IconBranch       = Icon{Line: "M4.5 5.5v5M4.5 2.2a1.6 1.6 0 1 0 0 3.3 1.6 1.6 0 0 0 0-3.3zM4.5 10.5a1.6 1.6 0 1 0 0 3.3 1.6 1.6 0 0 0 0-3.3zM11.5 4.2a1.6 1.6 0 1 0 0 3.3 1.6 1.6 0 0 0 0-3.3zM11.5 7.5c0 2.5-3.5 2-7 3"}
 	IconFile         = Icon{Line: "M3.5 1.8h6l3 3v9.4h-9zM9.3 1.8V5h3.2"}
 	IconChevron      = Icon{Line: "M4 6l4 4 4-4"}
-	IconArrow        = Icon{Line: "M3 8h10M9.5 4.5 13 8l-3.5 3.5"}
 	IconPlus         = Icon{Line: "M8 3v10M3 8h10"}
 	IconClock        = Icon{Line: "M8 4.6V8l2.4 1.6M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8z"}
 	IconTool         = Icon{Line: "M2.5 3h11v10h-11zM5 6.5 7 8.3 5 10.1M8.5 10.3h2.5"}
