@@ -63,7 +63,7 @@ func Default() Rules {
 		RunTimeout:  RunTimeoutRules{Outcome: OnExpire},
 		Routing:     RoutingRules{Queues: []QueueRule{}, Agents: map[string]AgentRule{}, MaxPriority: HighestPriority},
 		Concurrency: ConcurrencyRules{Risks: map[Risk]int{}, Providers: map[string]int{}, Pools: map[string]int{}},
-		Installation: InstallationRules{Tenants: map[string]TenantShare{}, Aging: 10 * minute,
+		Installation: InstallationRules{Tenants: map[string]TenantShare{},
 			Concurrency: ConcurrencyRules{Risks: map[Risk]int{}, Providers: map[string]int{}, Pools: map[string]int{}}},
 	}
 }

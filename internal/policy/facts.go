@@ -17,7 +17,7 @@ type Facts struct {
 
 	// What the task asks of queue and worker.
 	AgentProfile string   `json:"agent_profile,omitempty"`
-	Priority     int      `json:"priority,omitempty"` // 0 to 9; see Route
+	Priority     int      `json:"priority,omitempty"` // -5 to 5
 	Requires     []string `json:"requires,omitempty"` // capabilities, of repository and contract
 
 	// What an installation knows at admission.

@@ -71,7 +71,6 @@ func (c *checker) concurrency(path string, r ConcurrencyRules) {
 
 func (c *checker) installation(r InstallationRules) {
 	c.concurrency("installation.concurrency", r.Concurrency)
-	c.within("installation.aging", r.Aging, "1s", "30d")
 	for _, name := range slices.Sorted(maps.Keys(r.Tenants)) {
 		t := r.Tenants[name]
 		path := "installation.tenants." + name

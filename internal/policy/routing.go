@@ -8,12 +8,10 @@ import (
 // DefaultQueue is where work waits that no rule sends elsewhere.
 const DefaultQueue = "default"
 
-// Priorities go from LowestPriority to HighestPriority; work that asks for none has
-// DefaultPriority.
+// Priorities go from LowestPriority to HighestPriority; 0 is ordinary.
 const (
-	LowestPriority  = 0
-	DefaultPriority = 5
-	HighestPriority = 9
+	LowestPriority  = -5
+	HighestPriority = 5
 )
 
 // RoutingRules say in which queue admitted work waits and what its worker must
@@ -51,11 +49,28 @@ type AgentRule struct {
 // Route is where admitted work waits and what it needs. It is snapshotted with the
 // limits.
 type Route struct {
-	Queue    string   `json:"queue,omitempty"`
-	Pool     string   `json:"pool,omitempty"`
-	Provider string   `json:"provider,omitempty"`
-	Priority int      `json:"priority,omitempty"`
+	Queue    string `json:"queue,omitempty"`
+	Pool     string `json:"pool,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Priority int    `json:"priority,omitempty"`
+	// Agent is the agent profile that executes; its worker offers "agent:" and its name.
+	Agent    string   `json:"agent,omitempty"`
 	Requires []string `json:"requires,omitempty"`
+}
+
+// Of returns what a worker must offer for one phase: the agent's profile to
+// execute, the tools to execute and to verify; publishing needs none of them.
+func (r Route) Of(phase string) []string {
+	switch phase {
+	case "execute":
+		if r.Agent == "" {
+			return slices.Clone(r.Requires)
+		}
+		return append([]string{"agent:" + r.Agent}, r.Requires...)
+	case "verify":
+		return slices.Clone(r.Requires)
+	}
+	return nil
 }
 
 // Route finds queue, pool, provider and requirements for the work (R-Q-7, R-Q-8,
@@ -63,7 +78,7 @@ type Route struct {
 // is no reason to refuse it.
 func (r RoutingRules) Route(f Facts) Route {
 	agent := r.Agents[f.AgentProfile]
-	out := Route{Queue: DefaultQueue, Provider: agent.Provider, Priority: min(f.Priority, r.MaxPriority)}
+	out := Route{Queue: DefaultQueue, Provider: agent.Provider, Priority: min(f.Priority, r.MaxPriority), Agent: f.AgentProfile}
 	if out.Provider == "" {
 		out.Provider = f.AgentProfile
 	}
@@ -104,8 +119,6 @@ type InstallationRules struct {
 	Concurrency ConcurrencyRules `yaml:"concurrency" json:"concurrency"`
 	// Tenants are shares and bounds by the tenant's name.
 	Tenants map[string]TenantShare `yaml:"tenants" json:"tenants"`
-	// Aging raises waiting work by one priority for each such time.
-	Aging Duration `yaml:"aging" json:"aging"`
 }
 
 // TenantShare is how much of a busy installation a tenant gets.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"signalbox/internal/policy"
 )
 
 // Schema is the version of the event payloads. The reducer accepts every
@@ -61,14 +63,14 @@ type DeferredEvent struct {
 	RetryAfter time.Duration `json:"retry_after"`
 }
 
-// EnqueuedEvent carries the admission: limits and policy version are snapshotted.
+// EnqueuedEvent carries the admission: limits, route and policy version are
+// snapshotted.
 type EnqueuedEvent struct {
 	sealed
 	PolicyVersion string   `json:"policy_version"`
 	Reasons       []string `json:"reasons,omitempty"`
 	Limits        Limits   `json:"limits"`
-	Queue         string   `json:"queue,omitempty"`
-	Priority      int      `json:"priority,omitempty"`
+	policy.Route
 }
 
 // PolicyDeniedEvent ends a run that policy does not allow.

@@ -50,6 +50,8 @@ func (m *move) enqueued(p EnqueuedEvent) error {
 	m.r.Limits = p.Limits
 	m.r.Limits.Delays = slices.Clone(p.Limits.Delays)
 	m.r.PolicyVersion = p.PolicyVersion
+	m.r.Route = p.Route
+	m.r.Route.Requires = slices.Clone(p.Requires)
 	m.enqueue(PhaseExecute, 0)
 	return nil
 }

@@ -21,6 +21,8 @@ type Run struct {
 	Version       int64     `json:"version"`
 	PolicyVersion string    `json:"policy_version,omitempty"`
 	Limits        Limits    `json:"limits"`
+	// Route is where the run waits and what its workers must offer.
+	Route policy.Route `json:"route,omitzero"`
 
 	// AttemptNo counts attempts from 1; 0 before the first lease. It never falls.
 	AttemptNo int       `json:"attempt_no"`

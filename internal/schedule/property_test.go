@@ -27,7 +27,7 @@ func id(kind byte, n int) uuid.UUID {
 func draw[T any](t *rapid.T, what string, of ...T) T { return rapid.SampledFrom(of).Draw(t, what) }
 
 func anyState(t *rapid.T) schedule.State {
-	s := schedule.State{Now: noon, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]time.Time{}, Installation: policy.Default().Installation}
+	s := schedule.State{Now: noon, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]time.Time{}, Aging: 10 * time.Minute, Installation: policy.Default().Installation}
 	s.Installation.Concurrency.Tenant = draw(t, "global", 0, 3, 10)
 	s.Installation.Concurrency.Providers = map[string]int{"anthropic": draw(t, "global provider", 0, 2)}
 	s.Installation.Concurrency.Pools = map[string]int{"big": draw(t, "global pool", 0, 1)}
@@ -60,7 +60,7 @@ func anyItem(t *rapid.T, n int) schedule.Item {
 		Repository: id('p', 10*tenant+rapid.IntRange(0, 2).Draw(t, "repository")), Phase: draw(t, "phase", "execute", "execute", "verify"),
 		Risk: draw(t, "risk", policy.RiskLow, policy.RiskHigh), Since: noon.Add(-time.Duration(rapid.IntRange(0, 3600).Draw(t, "age")) * time.Second),
 		Route: policy.Route{Queue: draw(t, "queue", "default", "default", "slow"), Pool: draw(t, "pool", "", "", "big"), Provider: draw(t, "provider", "anthropic", "openai"),
-			Priority: rapid.IntRange(0, 9).Draw(t, "priority"), Requires: draw(t, "requires", nil, nil, []string{"jdk >= 21"})}}
+			Priority: rapid.IntRange(-5, 5).Draw(t, "priority"), Requires: draw(t, "requires", nil, nil, []string{"jdk >= 21"})}}
 	if i.Phase == "verify" {
 		i.Maker = id('w', rapid.IntRange(0, 3).Draw(t, "maker"))
 	}

@@ -25,9 +25,7 @@ type Item struct {
 	Phase                         string
 	policy.Route
 	Risk policy.Risk
-	// Rank orders the items of one user: when the item got ready, moved back by an
-	// aging step for each priority above the default. An item therefore overtakes
-	// what has waited less than that much longer.
+	// Rank orders the items of one user; see Rank.
 	Rank time.Time
 	// Since is when the item got ready.
 	Since time.Time
@@ -35,9 +33,11 @@ type Item struct {
 	Maker uuid.UUID
 }
 
-// Rank returns the rank of an item of the priority that got ready at since.
+// Rank is when an item got ready, moved back by one aging step for each priority. An
+// item therefore goes before what waits less than that much longer: waiting work
+// rises by itself, and the order is a fixed one that an index holds.
 func Rank(since time.Time, priority int, aging time.Duration) time.Time {
-	return since.Add(-time.Duration(priority-policy.DefaultPriority) * aging)
+	return since.Add(-time.Duration(priority) * aging)
 }
 
 // Offer is a worker that asks for work, with room for Free more leases.
@@ -70,6 +70,8 @@ type State struct {
 	Installation policy.InstallationRules
 	// Tenants are the names and rules of all tenants that have items.
 	Tenants map[uuid.UUID]Tenant
+	// Aging is the time that counts as one priority; 0: waiting work does not age.
+	Aging time.Duration
 	// Parked are providers that asked to be left alone, until when.
 	Parked map[string]time.Time
 }
@@ -236,8 +238,8 @@ func (a *assigner) band(l lane) int {
 		since = l.served
 	}
 	steps := 0
-	if step := a.Installation.Aging.Std(); step > 0 {
-		steps = int(max(a.Now.Sub(since), 0) / step)
+	if a.Aging > 0 {
+		steps = int(max(a.Now.Sub(since), 0) / a.Aging)
 	}
 	return min(l.items[0].Priority+steps, policy.HighestPriority)
 }

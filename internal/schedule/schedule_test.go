@@ -13,7 +13,7 @@ import (
 )
 
 func calm() schedule.State {
-	return schedule.State{Now: noon, Installation: policy.Default().Installation,
+	return schedule.State{Now: noon, Aging: 10 * time.Minute, Installation: policy.Default().Installation,
 		Tenants: map[uuid.UUID]schedule.Tenant{id('t', 0): {Name: "acme", Rules: policy.Default()}, id('t', 1): {Name: "blue", Rules: policy.Default()}}}
 }
 
@@ -42,7 +42,7 @@ func order(a schedule.Assignment) (runs []int) {
 // R-Q-4, R-TEST-6: priority orders eligible work of one requester and of one tenant, and it bypasses no limit.
 func TestPriorityOrders(t *testing.T) {
 	t.Parallel()
-	low, normal, urgent, other := item(1, 0, 1, 2, time.Minute), item(2, 0, 1, 5, time.Minute), item(3, 0, 1, 9, time.Second), item(4, 0, 2, 7, time.Second)
+	low, normal, urgent, other := item(1, 0, 1, -3, time.Minute), item(2, 0, 1, 0, time.Minute), item(3, 0, 1, 4, time.Second), item(4, 0, 2, 2, time.Second)
 	if got, want := order(schedule.Assign(calm(), []schedule.Offer{worker(10)}, sorted(low, normal, urgent, other))), []int{3, 4, 2, 1}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}
@@ -60,19 +60,19 @@ func TestPriorityOrders(t *testing.T) {
 // R-Q-4: waiting work of low priority is not starved: each aging step counts as one priority.
 func TestPriorityAges(t *testing.T) {
 	t.Parallel()
-	old, fresh := item(1, 0, 1, 3, 42*time.Minute), item(2, 0, 1, 7, time.Minute)
+	old, fresh := item(1, 0, 1, -2, 42*time.Minute), item(2, 0, 1, 2, time.Minute)
 	if got := order(schedule.Assign(calm(), []schedule.Offer{worker(1)}, sorted(old, fresh))); !slices.Equal(got, []int{1}) {
 		t.Errorf("after 42 minutes the order is %v", got)
 	}
 	old.Since = noon.Add(-39 * time.Minute)
-	old.Rank = schedule.Rank(old.Since, 3, 10*time.Minute)
+	old.Rank = schedule.Rank(old.Since, -2, 10*time.Minute)
 	if got := order(schedule.Assign(calm(), []schedule.Offer{worker(1)}, sorted(old, fresh))); !slices.Equal(got, []int{2}) {
 		t.Errorf("after 39 minutes the order is %v", got)
 	}
 	// The same over two requesters, of whom neither is being served.
 	fresh.User = id('u', 2)
 	old.Since = noon.Add(-42 * time.Minute)
-	old.Rank = schedule.Rank(old.Since, 3, 10*time.Minute)
+	old.Rank = schedule.Rank(old.Since, -2, 10*time.Minute)
 	if got := order(schedule.Assign(calm(), []schedule.Offer{worker(1)}, sorted(old, fresh))); !slices.Equal(got, []int{1}) {
 		t.Errorf("over two requesters the order is %v", got)
 	}
@@ -84,13 +84,13 @@ func TestAHeapDelaysNobody(t *testing.T) {
 	t.Parallel()
 	var heap []schedule.Item
 	for n := range 10_000 {
-		i := item(n%250, 0, 1, 5, 24*time.Hour)
+		i := item(n%250, 0, 1, 0, 24*time.Hour)
 		i.Run = id('h', n)
 		heap = append(heap, i)
 	}
 	s := calm()
 	s.Held = []schedule.Held{{Tenant: id('t', 0), User: id('u', 1), Count: 4, Newest: noon.Add(-time.Minute)}}
-	for what, single := range map[string]schedule.Item{"tenant": item(7, 1, 9, 5, 0), "requester": item(7, 0, 9, 5, 0)} {
+	for what, single := range map[string]schedule.Item{"tenant": item(7, 1, 9, 0, 0), "requester": item(7, 0, 9, 0, 0)} {
 		got := schedule.Assign(s, []schedule.Offer{worker(2)}, append(slices.Clone(heap), single))
 		if len(got.Grants) != 2 || got.Grants[0].Item.Run != single.Run {
 			t.Errorf("another %s's single run is not the first of %d", what, len(got.Grants))
@@ -105,7 +105,7 @@ func TestWeights(t *testing.T) {
 	s.Installation.Tenants = map[string]policy.TenantShare{"acme": {Weight: 3}}
 	var items []schedule.Item
 	for n := range 40 {
-		items = append(items, item(n, n%2, 1+n%2, 5, time.Minute))
+		items = append(items, item(n, n%2, 1+n%2, 0, time.Minute))
 	}
 	count := map[uuid.UUID]int{}
 	for _, g := range schedule.Assign(s, []schedule.Offer{worker(12)}, items).Grants {
@@ -119,7 +119,7 @@ func TestWeights(t *testing.T) {
 // A lane in front of which something unsuitable stands is named, so that the caller looks behind it.
 func TestDryLanes(t *testing.T) {
 	t.Parallel()
-	a, b := item(1, 0, 1, 5, time.Minute), item(2, 0, 2, 5, time.Minute)
+	a, b := item(1, 0, 1, 0, time.Minute), item(2, 0, 2, 0, time.Minute)
 	a.Requires = []string{"jdk >= 21"}
 	got := schedule.Assign(calm(), []schedule.Offer{worker(1)}, sorted(a, b))
 	if !slices.Equal(order(got), []int{2}) || len(got.Dry) != 0 {
@@ -137,7 +137,7 @@ func TestWhy(t *testing.T) {
 	busy := worker(0)
 	verifier := busy
 	verifier.Phases = []string{"verify"}
-	plain := item(1, 0, 1, 5, time.Minute)
+	plain := item(1, 0, 1, 0, time.Minute)
 	java := plain
 	java.Requires = []string{"jdk >= 21", "docker"}
 	pooled := plain
