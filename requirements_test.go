@@ -27,6 +27,7 @@ var (
 // TestRequirementsPage compares the last column of docs/requirements.md with what the tests say of themselves, and
 // refuses an id in a test that the page does not know.
 func TestRequirementsPage(t *testing.T) {
+	t.Parallel()
 	const page = "docs/requirements.md"
 	text, err := os.ReadFile(page)
 	if err != nil {

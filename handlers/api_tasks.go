@@ -16,9 +16,11 @@ import (
 	"signalbox/internal/wire"
 )
 
+var refCharacters = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
+
 // refName is what we accept as the name of a branch: never an option, never a revision expression (G1, G3).
 func refName(s string) bool {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`).MatchString(s) &&
+	return refCharacters.MatchString(s) &&
 		!strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock") && !strings.HasSuffix(s, "/") && !strings.Contains(s, "//")
 }
 

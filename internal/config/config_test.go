@@ -158,6 +158,7 @@ func TestUnknownNamesAreFound(t *testing.T) {
 }
 
 func TestConfigurationPage(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join("..", "..", "docs", "configuration.md")
 	if *update {
 		if err := os.WriteFile(path, []byte(config.Page()), 0o644); err != nil {

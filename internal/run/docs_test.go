@@ -25,6 +25,7 @@ const (
 // TestStatesPage: R-DOM-12, R-TRN-2, R-CAN-2, R-FAIL-2. The tables in the docs and
 // the state diagram are printed from the code's own data. -update writes them.
 func TestStatesPage(t *testing.T) {
+	t.Parallel()
 	page, diagram := renderPage(t), renderDiagram()
 	old, err := os.ReadFile(statesPage)
 	if err != nil && !*update {
