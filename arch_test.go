@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	// 2 outside: each talks to one thing that is not ours.
 	"db/internal/bytea": {},
 	"db/internal/sqlc":  {"db/internal/bytea", "internal/policy", "internal/run"},
-	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/fault", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
+	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/schedule", "internal/fault", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
 	"internal/artifact": {"internal/fault"},
 	"internal/forge":    {"internal/fault", "internal/git"}, // the local forge is git and nothing else
 	"internal/git":      {"internal/fault"},
@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	// 4 face.
 	"web/ui": {"static"},
 	"web":    {"web/ui", "static", "internal/policy", "internal/run", "internal/patch"},
-	"handlers": {"api", "db", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
+	"handlers": {"api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
 		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv"},
 
 	// 5 wiring.

@@ -196,7 +196,7 @@ func (s *Store) writeLocked(ctx context.Context, tx pgx.Tx, ref Ref, w *write, s
 
 func (s *Store) writeOf(ref Ref, row sqlc.Run, steps []step, ack Ack, in Intent) (*write, error) {
 	w := &write{}
-	if err := w.add(row, steps, s.timing.BackoffScale, nil); err != nil {
+	if err := w.add(row, steps, s.timing, nil); err != nil {
 		return nil, err
 	}
 	if in.Hash != nil {

@@ -52,6 +52,9 @@ func (s *Store) ring(cs ...Change) {
 	}
 	s.bell.mu.Unlock()
 	for _, c := range cs {
+		if c.Ready != "" {
+			s.waiters.ready(c.Ready)
+		}
 		for _, e := range ears {
 			e(c)
 		}

@@ -21,6 +21,7 @@ type commits struct {
 	loads   *coalesce.Group[uuid.UUID, Ref, sqlc.LoadRunRow]
 	writes  *coalesce.Group[uuid.UUID, *write, bool]
 	workers *coalesce.Group[string, []byte, sqlc.GetWorkerCredentialsRow]
+	claims  *coalesce.Group[string, ClaimRequest, given]
 }
 
 // Two batches at once: while the disk takes one, the next is on its way.
@@ -30,12 +31,15 @@ func (s *Store) openCommits() {
 	o := coalesce.Options{Workers: atOnce}
 	s.commits.loads = coalesce.New[uuid.UUID](o, nil, s.loadRuns)
 	s.commits.writes = coalesce.New(o, func(w *write) uuid.UUID { return w.runs[0].ID }, s.writeAll)
+	// One at a time: claims hold each other off anyway.
+	s.commits.claims = coalesce.New(coalesce.Options{}, func(r ClaimRequest) string { return r.ClaimID }, s.claimAll)
 	s.commits.workers = coalesce.New[string](o, nil, s.workersByHash)
 }
 
 // close carries out what was accepted.
 func (c *commits) close() {
 	c.workers.Close()
+	c.claims.Close()
 	c.loads.Close()
 	c.writes.Close()
 }

@@ -119,6 +119,7 @@ func sentences() map[string]ruleSentence {
 		"runs_state_needs_event":       {fault.Conflict, "Nothing was changed: a run's state moves only by an event."},
 		"repositories_name_key":        {fault.Conflict, "The repository was not registered: one with this name exists already."},
 		"repositories_forge_fk":        {fault.Invalid, "The repository was not registered: there is no such forge."},
+		"tasks_priority_check":         {fault.Invalid, "The task was not stored: its priority must be a number from -5 to 5."},
 		"repositories_name_check":      {fault.Invalid, "The repository was not registered: its name must have 1 to 200 characters."},
 		"forges_name_key":              {fault.Conflict, "The forge was not added: one with this name exists already."},
 		"policies_version_key":         {fault.Conflict, "The policy was not stored: this version exists already."},

@@ -169,6 +169,7 @@ func (s *Store) contractFacts(ctx context.Context, h sqlc.DBTX, r run.Run, f *ru
 	p := &f.Policy
 	p.Repository, p.Requester, p.RequesterRoles = c.Repository, c.RequestedBy.String(), roles(c.Roles)
 	p.Risk, p.Mode = policy.Risk(r.Risk), policy.Mode(r.Mode)
+	p.AgentProfile, p.Priority, p.Requires = c.AgentProfile, int(c.Priority), join(c.Requires, k.Requires)
 	p.PlanGateAsked, p.AutoPRAsked, p.AttestationAsked = k.PlanGate, k.AutoPR, k.Attestation
 	return screening{k, screen(f.Rules, k, c.Scope, c.Forbidden)}, nil
 }

@@ -174,7 +174,7 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 	ack.RunState = after.State
 	ack.State, ack.Outcome = outcomeOf(payload)
 	w := &write{}
-	if err := w.add(h.row, steps, s.timing.BackoffScale, nil); err != nil {
+	if err := w.add(h.row, steps, s.timing, nil); err != nil {
 		return ack, nil, err
 	}
 	if err := s.writeLocked(ctx, tx, Ref{v.Tenant, h.run.ID}, w, steps, nil); err != nil {

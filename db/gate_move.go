@@ -93,7 +93,7 @@ func (s *Store) moveGateTx(ctx context.Context, tx pgx.Tx, in Request, by Decide
 		}
 	}
 	w := &write{}
-	if err := w.add(h.row, steps, s.timing.BackoffScale, nil); err != nil {
+	if err := w.add(h.row, steps, s.timing, nil); err != nil {
 		return Ack{}, nil, err
 	}
 	a := Audit{}

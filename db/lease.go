@@ -13,16 +13,19 @@ import (
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
+	"signalbox/internal/policy"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 )
 
 // Boot is one start of a worker.
 type Boot struct {
-	Name          string
-	Version       string
-	Phases        []run.Phase
-	Capabilities  []string
+	Name         string
+	Version      string
+	Phases       []run.Phase
+	Capabilities []string
+	// Queues and Pools are those the worker serves; without queues, the default one.
+	Queues, Pools []string
 	Isolation     string
 	Probes        []byte // JSON array
 	MaxConcurrent int
@@ -38,8 +41,12 @@ func (s *Store) RegisterBoot(ctx context.Context, w WorkerID, b Boot) (uuid.UUID
 	if len(probes) == 0 {
 		probes = []byte("[]")
 	}
+	queues := b.Queues
+	if len(queues) == 0 {
+		queues = []string{policy.DefaultQueue}
+	}
 	row := sqlc.WorkerBoot{ID: typeid.New(), WorkerID: w.ID, Name: b.Name, Version: b.Version, Phases: phases,
-		Capabilities: nonNil(b.Capabilities), Isolation: b.Isolation, Probes: probes, MaxConcurrent: int32(b.MaxConcurrent), State: "READY"}
+		Capabilities: nonNil(b.Capabilities), Isolation: b.Isolation, Probes: probes, MaxConcurrent: int32(b.MaxConcurrent), State: "READY", Queues: queues, Pools: nonNil(b.Pools)}
 	raw, err := encode(row)
 	if err != nil {
 		return uuid.Nil, err

@@ -202,8 +202,9 @@ func TestHeartbeatOfManyLeases(t *testing.T) {
 	w := newWorld(t, drive.Options{})
 	var beats []db.Beat
 	for range 5 {
-		at := w.at(t, run.Leased)
-		beats = append(beats, db.Beat{Run: at.Ref.Run, Lease: at.Lease.Proof()})
+		got(w.Run(t.Context(), drive.Ordinary()))(t)
+		l := got(w.Claim(t.Context(), w.Workers[0]))(t)
+		beats = append(beats, db.Beat{Run: l.Ref.Run, Lease: l.Proof()})
 	}
 	lost := beats[2]
 	lost.Lease.Token++

@@ -119,7 +119,7 @@ func reaped(l ExpiredLease, r run.Run, f run.Facts) (run.Payload, error) {
 
 // Deliver moves delayed items that are due into the queue.
 func (s *Store) Deliver(ctx context.Context, limit int) (int, error) {
-	rows, err := s.q.DueDelayed(ctx, s.pool, int32(limit))
+	rows, err := s.q.DueDelayed(ctx, s.pool, s.timing.Aging.Seconds(), int32(limit))
 	if err != nil {
 		return 0, fmt.Errorf("deliver delayed items: %w", err)
 	}

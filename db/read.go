@@ -286,17 +286,3 @@ func (s *Store) JudgeArtifact(ctx context.Context, tenant, id uuid.UUID) (string
 	}
 	return a, nil
 }
-
-// Waiting says why no worker has a run's queue item: until when it is put off (zero: it is not), and how many live
-// workers could take its phase.
-func (s *Store) Waiting(ctx context.Context, tenant, id uuid.UUID, phase run.Phase) (until time.Time, workers int64, err error) {
-	until, err = s.q.RunWaits(ctx, s.pool, tenant, id)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return time.Time{}, 0, fmt.Errorf("look at the queue: %w", err)
-	}
-	workers, err = s.q.LiveWorkers(ctx, s.pool, tenant, string(phase), s.timing.LeaseTTL.Seconds())
-	if err != nil {
-		return time.Time{}, 0, fmt.Errorf("count workers: %w", err)
-	}
-	return until.UTC(), workers, nil
-}

@@ -40,6 +40,7 @@ type RepositoryInfo struct {
 	DefaultBranch        string
 	Verification         []run.Check
 	Scope, Forbidden     []string
+	Requires             []string // capabilities that its workers must offer
 	CreatedAt            time.Time
 	Tasks                int64
 }
@@ -101,7 +102,7 @@ func (s *Store) insertRepository(ctx context.Context, h sqlc.DBTX, tenant, by uu
 	}
 	_, err = s.q.InsertRepository(ctx, h, sqlc.InsertRepositoryParams{
 		ID: id, TenantID: tenant, ForgeID: r.Forge, Name: r.Name, CloneUrl: r.CloneURL, DefaultBranch: r.DefaultBranch,
-		Verification: checks, Scope: filled(r.Scope), Forbidden: filled(r.Forbidden), CreatedBy: pointer(by),
+		Verification: checks, Scope: filled(r.Scope), Forbidden: filled(r.Forbidden), Requires: filled(r.Requires), CreatedBy: pointer(by),
 	})
 	switch constraint(err) {
 	case "repositories_name_key":

@@ -51,7 +51,7 @@ func toRun(w sqlc.Run) (run.Run, error) {
 	for column, part := range map[string]struct {
 		raw json.RawMessage
 		to  any
-	}{"limits": {w.Limits, &r.Limits}, "patch": {w.Patch, &r.Patch}, "dispatched": {w.Dispatched, &r.Dispatched}} {
+	}{"limits": {w.Limits, &r.Limits}, "route": {w.Route, &r.Route}, "patch": {w.Patch, &r.Patch}, "dispatched": {w.Dispatched, &r.Dispatched}} {
 		if err := decode(part.raw, part.to, column); err != nil {
 			return run.Run{}, err
 		}
@@ -100,6 +100,9 @@ func ownRun(w sqlc.Run, r run.Run) (sqlc.Run, error) {
 		}
 	}
 	if w.Limits, err = encode(r.Limits); err != nil {
+		return w, err
+	}
+	if w.Route, err = encode(r.Route); err != nil {
 		return w, err
 	}
 	if w.Patch, err = encodeOptional(r.Patch); err != nil {

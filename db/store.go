@@ -41,6 +41,8 @@ type Timing struct {
 	LeaseTTL    time.Duration
 	Heartbeat   time.Duration
 	CancelGrace time.Duration
+	// Aging is how long waiting counts as one priority; 0 means 10 min.
+	Aging time.Duration
 	// BackoffScale multiplies retry delays; tests use a small one. 0 means 1.
 	BackoffScale float64
 }
@@ -54,6 +56,9 @@ func (t Timing) withDefaults() Timing {
 	}
 	if t.CancelGrace == 0 {
 		t.CancelGrace = 10 * time.Second
+	}
+	if t.Aging == 0 {
+		t.Aging = 10 * time.Minute
 	}
 	if t.BackoffScale == 0 {
 		t.BackoffScale = 1
@@ -70,6 +75,7 @@ type Store struct {
 	rules   policyCache
 	bell    bell
 	commits commits
+	waiters waiters
 	draw    func() float64
 }
 

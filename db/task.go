@@ -28,6 +28,8 @@ type TaskSpec struct {
 	Template     *uuid.UUID
 	// Kind is ordinary, feedback or follow_up; empty means ordinary.
 	Kind string
+	// Priority orders the task's runs among others' of its tenant: -5 to 5.
+	Priority int
 	// Draft stores without submitting.
 	Draft bool
 }
@@ -244,7 +246,7 @@ func (s *Store) newTask(ctx context.Context, tx pgx.Tx, in Request, spec TaskSpe
 	}
 	row := sqlc.Task{ID: typeid.New(), TenantID: in.Tenant, RepositoryID: spec.Repository, Kind: kind, Title: spec.Title, Goal: spec.Goal,
 		BaseRef: spec.BaseRef, Mode: string(spec.Contract.Mode), Risk: spec.Contract.Risk, Contract: contract, ContractDigest: digest,
-		AgentProfile: spec.AgentProfile, ParentTaskID: spec.Parent, TemplateID: spec.Template, RequestedBy: requester,
+		AgentProfile: spec.AgentProfile, ParentTaskID: spec.Parent, TemplateID: spec.Template, RequestedBy: requester, Priority: int16(spec.Priority),
 		MaxRuns: int32(max(rules.Limits.MaxRuns, 1))}
 	return newTaskMove(row), rules, nil
 }

@@ -36,13 +36,13 @@ func (s *Store) startRun(ctx context.Context, tx pgx.Tx, m *taskMove, by run.Act
 	if err != nil {
 		return id, err
 	}
-	repo, err := s.q.Repository(ctx, tx, m.row.TenantID, m.row.RepositoryID)
-	if err != nil {
-		return id, fmt.Errorf("load repository: %w", err)
+	f := run.Facts{Rules: rules}
+	if _, err := s.contractFacts(ctx, tx, steps[0].res.Run, &f); err != nil {
+		return id, err
 	}
-	f := policy.Facts{Repository: repo.Name, Requester: m.row.RequestedBy.String(), RequesterRoles: asked, Risk: policy.Risk(m.row.Risk), Mode: policy.Mode(m.row.Mode)}
+	f.Policy.RequesterRoles = asked
 	w := &write{}
-	admitted, err := s.admit(ctx, tx, w, row, steps[0].res.Run, rules, f, "admission-1")
+	admitted, err := s.admit(ctx, tx, w, row, steps[0].res.Run, rules, f.Policy, "admission-1")
 	if err != nil {
 		return id, err
 	}
@@ -113,7 +113,7 @@ func (s *Store) admit(ctx context.Context, tx pgx.Tx, w *write, row sqlc.Run, r 
 	ev := run.Event{ID: key, At: micro(now), By: run.Actor{Kind: run.Scheduler, ID: "admission"}}
 	switch d.Verdict {
 	case policy.Admit:
-		ev.Payload = run.EnqueuedEvent{PolicyVersion: d.PolicyVersion, Reasons: d.Reasons, Limits: run.LimitsOf(d.Limits, rules)}
+		ev.Payload = run.EnqueuedEvent{PolicyVersion: d.PolicyVersion, Reasons: d.Reasons, Limits: run.LimitsOf(d.Limits, rules), Route: d.Route}
 	case policy.Defer:
 		ev.Payload = run.DeferredEvent{Code: d.Code, Reasons: d.Reasons, RetryAfter: d.RetryAfter.Std()}
 		if now.Sub(r.CreatedAt) > rules.Limits.MaxDefer.Std() {
@@ -127,7 +127,7 @@ func (s *Store) admit(ctx context.Context, tx pgx.Tx, w *write, row sqlc.Run, r 
 	if err != nil {
 		return nil, err
 	}
-	if err := w.add(row, steps, s.timing.BackoffScale, nil); err != nil {
+	if err := w.add(row, steps, s.timing, nil); err != nil {
 		return nil, err
 	}
 	done, err := s.flush(ctx, tx, w)
@@ -163,13 +163,12 @@ func (s *Store) Admit(ctx context.Context, ref Ref) error {
 		if err != nil {
 			return err
 		}
-		c, err := s.q.RunContract(ctx, tx, r.Tenant, r.Task)
-		if err != nil {
-			return fmt.Errorf("load the task's contract: %w", err)
+		f := run.Facts{Rules: rules}
+		if _, err := s.contractFacts(ctx, tx, r, &f); err != nil {
+			return err
 		}
 		w := &write{}
-		f := policy.Facts{Repository: c.Repository, Requester: c.RequestedBy.String(), RequesterRoles: roles(c.Roles), Risk: policy.Risk(r.Risk), Mode: policy.Mode(r.Mode)}
-		steps, err := s.admit(ctx, tx, w, row.Run, r, rules, f, fmt.Sprintf("admission-%d", r.Version))
+		steps, err := s.admit(ctx, tx, w, row.Run, r, rules, f.Policy, fmt.Sprintf("admission-%d", r.Version))
 		if err != nil {
 			return err
 		}
@@ -298,7 +297,7 @@ func (s *Store) cancelActive(ctx context.Context, tx pgx.Tx, in Request, m *task
 		return refused(err, r)
 	}
 	w := &write{}
-	if err := w.add(row.Run, steps, s.timing.BackoffScale, nil); err != nil {
+	if err := w.add(row.Run, steps, s.timing, nil); err != nil {
 		return err
 	}
 	if _, err := s.flush(ctx, tx, w); err != nil {

@@ -10,7 +10,9 @@ import (
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/evidence"
+	"signalbox/internal/policy"
 	"signalbox/internal/run"
+	"signalbox/internal/schedule"
 	"signalbox/internal/typeid"
 )
 
@@ -61,7 +63,7 @@ type gateMove struct {
 type claimed struct {
 	worker, boot, user uuid.UUID
 	claimID            string
-	profile            string
+	route              policy.Route
 }
 
 // step is one event with what it did.
@@ -72,7 +74,7 @@ type step struct {
 }
 
 // add puts the steps of one run into the write: row is the run's row before.
-func (w *write) add(row sqlc.Run, steps []step, scale float64, c *claimed) error {
+func (w *write) add(row sqlc.Run, steps []step, t Timing, c *claimed) error {
 	if w.ready == nil {
 		w.ready = map[uuid.UUID]run.Phase{}
 	}
@@ -85,7 +87,7 @@ func (w *write) add(row sqlc.Run, steps []step, scale float64, c *claimed) error
 		hash = h
 		w.events = append(w.events, ev)
 		row = factsAfter(row, s.before.State, s.ev, s.res.Run)
-		if err := w.effects(s, row.ActiveMs, scale, c); err != nil {
+		if err := w.effects(s, row.ActiveMs, t, c); err != nil {
 			return err
 		}
 	}
@@ -95,9 +97,6 @@ func (w *write) add(row sqlc.Run, steps []step, scale float64, c *claimed) error
 		return err
 	}
 	row.HeadHash = hash
-	if c != nil && c.profile != "" {
-		row.AgentProfile = c.profile
-	}
 	w.runs = append(w.runs, row)
 	return nil
 }
@@ -120,12 +119,12 @@ func eventRow(s step, prev []byte) (sqlc.RunEvent, []byte, error) {
 }
 
 // effects carries out what the reducer asked for.
-func (w *write) effects(s step, active int64, scale float64, c *claimed) error {
+func (w *write) effects(s step, active int64, t Timing, c *claimed) error {
 	r, at := s.res.Run, s.ev.At
 	for _, e := range s.res.Effects {
 		switch e := e.(type) {
 		case run.Enqueue:
-			w.enqueue(r, e, at, scale)
+			w.enqueue(r, e, at, t)
 		case run.Dequeue:
 			w.dequeued = append(w.dequeued, sqlc.RunQueue{RunID: r.ID})
 		case run.GrantLease:
@@ -135,7 +134,7 @@ func (w *write) effects(s step, active int64, scale float64, c *claimed) error {
 			w.dequeued = append(w.dequeued, sqlc.RunQueue{RunID: r.ID})
 			w.leases = append(w.leases, sqlc.RunLease{RunID: r.ID, LeaseID: e.Lease.ID, FencingToken: e.Lease.Token,
 				Phase: string(e.Lease.Phase), WorkerID: c.worker, BootID: c.boot, AttemptID: r.Attempt, UserID: c.user,
-				ClaimID: c.claimID, ExpiresAt: at.Add(e.TTL)})
+				ClaimID: c.claimID, ExpiresAt: at.Add(e.TTL), Queue: c.route.Queue, Provider: c.route.Provider, Pool: c.route.Pool})
 			if e.Lease.Phase != run.PhasePublish { // a publisher runs no untrusted code and has no sandbox
 				w.sandbox(r, e.Lease, run.SandboxRequested, "")
 			}
@@ -183,12 +182,19 @@ func (w *write) effects(s step, active int64, scale float64, c *claimed) error {
 	return nil
 }
 
-func (w *write) enqueue(r run.Run, e run.Enqueue, at time.Time, scale float64) {
-	if d := time.Duration(float64(e.Delay) * scale); d > 0 {
-		w.delayed = append(w.delayed, sqlc.RunDelayed{RunID: r.ID, Phase: string(e.Phase), AvailableAt: at.Add(d)})
+func (w *write) enqueue(r run.Run, e run.Enqueue, at time.Time, t Timing) {
+	route, phase := r.Route, string(e.Phase)
+	if route.Queue == "" {
+		route.Queue = policy.DefaultQueue // admitted before there were others
+	}
+	requires := nonNil(route.Of(phase))
+	if d := time.Duration(float64(e.Delay) * t.BackoffScale); d > 0 {
+		w.delayed = append(w.delayed, sqlc.RunDelayed{RunID: r.ID, Phase: phase, AvailableAt: at.Add(d), Queue: route.Queue, Provider: route.Provider,
+			Pool: route.Pool, Priority: int16(route.Priority), Requires: requires})
 		return
 	}
-	w.queued = append(w.queued, sqlc.RunQueue{RunID: r.ID, Phase: string(e.Phase), Queue: "default"})
+	w.queued = append(w.queued, sqlc.RunQueue{RunID: r.ID, Phase: phase, Queue: route.Queue, Provider: route.Provider, Pool: route.Pool,
+		Priority: int16(route.Priority), Requires: requires, VisibleAt: at, Rank: schedule.Rank(at, route.Priority, t.Aging)})
 	w.ready[r.ID] = e.Phase
 }
 

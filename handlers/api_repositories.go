@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"signalbox/db"
+	"signalbox/internal/capability"
 	"signalbox/internal/fault"
 	"signalbox/internal/forge"
 	"signalbox/internal/patch"
@@ -80,7 +81,7 @@ func (s *server) apiCreateRepository(w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	repo, again, err := s.register(r, in, db.RepositoryInfo{
-		Name: body.Name, Forge: id, CloneURL: body.CloneUrl, DefaultBranch: body.DefaultBranch, Verification: runChecks(body.Verification), Scope: body.Scope, Forbidden: body.Forbidden,
+		Name: body.Name, Forge: id, CloneURL: body.CloneUrl, DefaultBranch: body.DefaultBranch, Verification: runChecks(body.Verification), Scope: body.Scope, Forbidden: body.Forbidden, Requires: body.Requires,
 	})
 	if err != nil {
 		return err
@@ -108,6 +109,11 @@ func (s *server) register(r *http.Request, in db.Request, repo db.RepositoryInfo
 			if !patch.ValidGlob(g) {
 				return repo, false, refuse(field, fmt.Sprintf("%q is not a pattern of paths.", g))
 			}
+		}
+	}
+	for _, text := range repo.Requires {
+		if _, err := capability.ParseRequirement(text); err != nil {
+			return repo, false, refuse("requires", err.Error())
 		}
 	}
 	named := map[string]bool{}

@@ -72,13 +72,13 @@ func (s *server) apiRun(w http.ResponseWriter, r *http.Request) error {
 	answer := wireRun(info)
 	if info.Queued != "" {
 		// A pause after a failure is not a wait for a worker, and only the queue knows which it is.
-		until, _, err := s.store.Waiting(r.Context(), who(r).tenant, info.ID, info.Queued)
+		wait, err := s.store.Why(r.Context(), who(r).tenant, info.ID)
 		if err != nil {
 			return err
 		}
 		now := time.Now()
 		shown := runView(info, now)
-		shown.RetryAt = until
+		shown.RetryAt, shown.QueueReason = wait.Until, wait.Reason.Words
 		answer.Sentence = web.StateSentence(shown, now)
 	}
 	return s.answer(w, r, http.StatusOK, answer)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"signalbox/db"
+	"signalbox/internal/capability"
 	"signalbox/internal/patch"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
@@ -26,6 +27,9 @@ func refName(s string) bool {
 
 // defaultProfile is the agent profile of a task that names none; each worker configures what it is.
 const defaultProfile = "default"
+
+// profileName is what can be asked of a worker as the capability "agent:" and the name.
+var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,89}$`)
 
 // checkSpec fills defaults and tells each field that cannot be accepted.
 func checkSpec(spec *db.TaskSpec, wrong func(field, sentence string)) {
@@ -53,6 +57,17 @@ func checkSpec(spec *db.TaskSpec, wrong func(field, sentence string)) {
 	}
 	if spec.BaseRef != "" && !refName(spec.BaseRef) {
 		wrong("base_ref", "This cannot be the name of a branch.")
+	}
+	if spec.Priority < policy.LowestPriority || spec.Priority > policy.HighestPriority {
+		wrong("priority", fmt.Sprintf("The priority is a number from %d to %d; 0 is ordinary.", policy.LowestPriority, policy.HighestPriority))
+	}
+	if !profileName.MatchString(spec.AgentProfile) {
+		wrong("agent_profile", "A profile has 1 to 90 letters, digits, dots, dashes or underscores.")
+	}
+	for _, text := range c.Requires {
+		if _, err := capability.ParseRequirement(text); err != nil {
+			wrong("requires", err.Error())
+		}
 	}
 	for field, globs := range map[string][]string{"scope": c.Scope, "forbidden": c.Forbidden} {
 		for _, g := range globs {
@@ -140,10 +155,10 @@ func (s *server) apiCreateTask(w http.ResponseWriter, r *http.Request) error {
 
 func taskSpec(body wire.TaskCreate) (db.TaskSpec, error) {
 	spec := db.TaskSpec{
-		Title: body.Title, Goal: body.Goal, BaseRef: body.BaseRef, AgentProfile: body.AgentProfile, Draft: body.Draft,
+		Title: body.Title, Goal: body.Goal, BaseRef: body.BaseRef, AgentProfile: body.AgentProfile, Priority: body.Priority, Draft: body.Draft,
 		Contract: run.Contract{
 			Mode: run.Mode(body.Mode), Risk: string(body.Risk), Scope: body.Scope, Forbidden: body.Forbidden, Acceptance: body.Acceptance,
-			PlanGate: body.PlanGate, AutoPR: body.AutoPr, Attestation: body.Attestation, Verification: runChecks(body.Verification),
+			PlanGate: body.PlanGate, AutoPR: body.AutoPr, Attestation: body.Attestation, Requires: body.Requires, Verification: runChecks(body.Verification),
 		},
 	}
 	var fields []wire.FieldError

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"signalbox/db"
+	"signalbox/internal/capability"
 	"signalbox/internal/fault"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
@@ -71,8 +72,13 @@ func (s *server) apiRegisterWorker(w http.ResponseWriter, r *http.Request) error
 	if body.Probes == nil {
 		probes = nil
 	}
+	for _, c := range body.Capabilities {
+		if err := capability.CheckOffer(c); err != nil {
+			return fault.Wrap(fault.Invalid, err, "The worker was not registered: "+err.Error()).WithField("capabilities")
+		}
+	}
 	boot, err := s.store.RegisterBoot(r.Context(), p.workerID(), db.Boot{
-		Name: body.Name, Version: body.Version, Phases: phases, Capabilities: body.Capabilities, Isolation: string(body.Isolation), Probes: probes, MaxConcurrent: body.MaxConcurrentRuns,
+		Name: body.Name, Version: body.Version, Phases: phases, Capabilities: body.Capabilities, Isolation: string(body.Isolation), Probes: probes, MaxConcurrent: body.MaxConcurrentRuns, Queues: body.Queues, Pools: body.Pools,
 	})
 	if err != nil {
 		return err

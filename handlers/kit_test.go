@@ -350,7 +350,7 @@ func (w *world) worker(t testing.TB, name string) *worker {
 	_, err := w.store.CreateWorkerCredential(t.Context(), db.WorkerCredential{Tenant: db.DefaultTenant, Name: name, Phases: run.Phases()}, secret)
 	must(t, err)
 	k := &worker{client: client{w, secret}}
-	boot := into[wire.WorkerBoot](t, k.call(t, "POST", "/workers/register", wire.WorkerRegister{
+	boot := into[wire.WorkerBoot](t, k.call(t, "POST", "/workers/register", wire.WorkerRegister{Capabilities: []string{"agent:default"},
 		Name: name, Version: "test", Phases: []wire.Phase{"execute", "verify", "publish"}, Isolation: wire.Bwrap, MaxConcurrentRuns: 4,
 	}).want(t, http.StatusCreated))
 	k.boot = boot.BootId

@@ -127,14 +127,11 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 		v.EndedFrom = web.EndedFrom(events)
 	}
 	if info.Queued != "" {
-		until, workers, err := s.store.Waiting(r.Context(), p.tenant, info.ID, info.Queued)
+		wait, err := s.store.Why(r.Context(), p.tenant, info.ID)
 		if err != nil {
 			return web.RunPanelData{}, err
 		}
-		v.RetryAt = until
-		if workers == 0 && until.IsZero() {
-			v.QueueReason = fmt.Sprintf("No live worker takes the phase %s. Start one, or look at the workers' page.", info.Queued)
-		}
+		v.RetryAt, v.QueueReason = wait.Until, wait.Reason.Words
 	}
 	if v.Pull != nil {
 		pulls, err := s.store.Pulls(r.Context(), p.tenant, db.PullFilter{Run: info.ID})

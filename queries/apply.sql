@@ -23,7 +23,7 @@ WITH u AS (
         cancel_reason = x.cancel_reason, cancel_at = x.cancel_at, cancel_forced = x.cancel_forced, reason_code = x.reason_code,
         finished_at = x.finished_at, head_hash = x.head_hash, updated_at = x.updated_at, state_since = x.state_since, active_ms = x.active_ms,
         base_commit = x.base_commit, branch = x.branch, isolation = x.isolation, stop_signal = x.stop_signal, stop_signal_at = x.stop_signal_at,
-        agent_profile = x.agent_profile, adapter_version = x.adapter_version
+        agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route
     FROM jsonb_populate_recordset(NULL::runs, @runs::jsonb) x
     WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id
       AND runs.version = x.version - (SELECT count(*) FROM jsonb_populate_recordset(NULL::run_events, @events::jsonb) c WHERE c.run_id = x.id)
@@ -55,16 +55,16 @@ DELETE FROM run_delayed USING runs u, jsonb_populate_recordset(NULL::run_queue, 
 WHERE run_delayed.run_id = u.id AND d.run_id = u.id AND u.xmin = pg_current_xact_id()::xid;
 
 -- name: WriteReady :exec
-INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority)
-SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority
+INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank, visible_at)
+SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority, q.requires, q.rank, q.visible_at
 FROM jsonb_populate_recordset(NULL::run_queue, @queued::jsonb) q JOIN runs u ON u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid JOIN tasks t ON t.id = u.task_id
 ORDER BY u.id
 -- A row that was left to a claimer may still be there: it serves, and the claim sets its phase right.
 ON CONFLICT (run_id) DO NOTHING;
 
 -- name: WriteDelayed :exec
-INSERT INTO run_delayed (run_id, tenant_id, phase, available_at)
-SELECT u.id, u.tenant_id, d.phase, d.available_at
+INSERT INTO run_delayed (run_id, tenant_id, phase, available_at, queue, provider, pool, priority, requires)
+SELECT u.id, u.tenant_id, d.phase, d.available_at, d.queue, d.provider, d.pool, d.priority, d.requires
 FROM jsonb_populate_recordset(NULL::run_delayed, @delayed::jsonb) d JOIN runs u ON u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid
 ORDER BY u.id;
 
@@ -86,9 +86,9 @@ FROM ended JOIN jsonb_populate_recordset(NULL::ended_leases, @ended_leases::json
 
 -- name: WriteLeases :exec
 INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id,
-    claim_id, expires_at)
+    claim_id, expires_at, queue, risk, provider, pool)
 SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
-    l.claim_id, l.expires_at
+    l.claim_id, l.expires_at, l.queue, u.risk, l.provider, l.pool
 FROM jsonb_populate_recordset(NULL::run_leases, @leases::jsonb) l JOIN runs u ON u.id = l.run_id AND u.xmin = pg_current_xact_id()::xid;
 
 -- name: WriteSandboxes :exec
@@ -168,7 +168,7 @@ INSERT INTO runs (
     plan_revision, outcome, patch, patch_revision, report_digest, verification_digest, approved_patch_id, verdict, attested, pr_url, pr_sha,
     pr_branch, pr_number, failure_category, failure_code, failure_retryable, failure_summary, failure_evidence, cancel_by, cancel_reason, cancel_at,
     cancel_forced, reason_code, created_at, finished_at, head_hash, updated_at, state_since, active_ms, base_commit, branch, isolation, stop_signal,
-    stop_signal_at, agent_profile, adapter_version)
+    stop_signal_at, agent_profile, adapter_version, route)
 SELECT
     x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no,
     x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase,
@@ -177,7 +177,7 @@ SELECT
     x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category,
     x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced,
     x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation,
-    x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version
+    x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route
 FROM jsonb_populate_record(NULL::runs, @run::jsonb) x;
 
 -- name: InsertRunEvents :exec

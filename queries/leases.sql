@@ -1,8 +1,43 @@
--- name: PickItems :many
--- Ready items, oldest first, locked for this claim; what another claimer holds is passed over.
-SELECT q.run_id, q.tenant_id, q.phase, q.user_id FROM run_queue q
-WHERE q.phase = ANY(@phases::text[]) AND (sqlc.narg(tenant_id)::uuid IS NULL OR q.tenant_id = sqlc.narg(tenant_id)) AND NOT (q.run_id = ANY(@passed::uuid[]))
-ORDER BY q.seq LIMIT @count FOR UPDATE OF q SKIP LOCKED;
+-- name: HoldOffClaims :exec
+-- One claim decides at a time, so that what it counts is still so when it commits.
+SELECT pg_advisory_xact_lock(hashtextextended('signalbox claims', 0));
+
+-- name: Lanes :many
+-- Who has READY items where: one jump of the index for each lane, however many items it has.
+WITH RECURSIVE lane AS (
+    (SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1)
+    UNION ALL
+    SELECT n.phase, n.queue, n.tenant_id, n.user_id FROM lane l CROSS JOIN LATERAL (
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q
+        WHERE (q.phase, q.queue, q.tenant_id, q.user_id) > (l.phase, l.queue, l.tenant_id, l.user_id)
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1) n
+)
+SELECT lane.phase::text AS phase, lane.queue::text AS queue, lane.tenant_id::uuid AS tenant_id, lane.user_id::uuid AS user_id FROM lane;
+
+-- name: HeadsOfLanes :many
+-- The first items of some lanes, by rank, with the worker that made the result where it is to be verified.
+SELECT i.*, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+        WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
+    '00000000-0000-0000-0000-000000000000')::uuid AS maker
+FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATERAL (
+    SELECT q.* FROM run_queue q WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+    ORDER BY q.rank, q.run_id LIMIT @depth) i
+ORDER BY i.rank, i.run_id;
+
+-- name: LeaseCounts :many
+-- What the limits are counted from: leases that are alike, and how many.
+SELECT tenant_id, user_id, repository_id, risk, provider, pool, count(*)::int AS held, max(acquired_at)::timestamptz AS newest
+FROM run_leases GROUP BY tenant_id, user_id, repository_id, risk, provider, pool;
+
+-- name: ProviderPauses :many
+SELECT * FROM provider_pauses;
+
+-- name: LockItems :many
+-- The items that were chosen, locked for this claim; what somebody takes away meanwhile is missing.
+SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY(@ids::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED;
+
+-- name: TenantNames :many
+SELECT id, name FROM tenants WHERE id = ANY(@ids::uuid[]);
 
 -- name: DropItem :exec
 -- A stale item that the caller holds: the reducer refused it.
@@ -15,16 +50,16 @@ UPDATE run_queue SET phase = $2 WHERE run_id = $1;
 -- name: NextTokens :many
 SELECT nextval('fencing_tokens')::bigint AS token FROM generate_series(1, @count::int);
 
--- name: LeasesOfClaim :many
-SELECT sqlc.embed(l), r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = $1 AND l.worker_id = $2 ORDER BY l.fencing_token;
+-- name: LeasesOfClaims :many
+SELECT sqlc.embed(l), r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = ANY(@claim_ids::text[]) ORDER BY l.fencing_token;
 
--- name: LockBoot :one
--- Serialises the claims of one boot, so that its maximum holds. heard says whether it was heard of within the lease time.
-SELECT sqlc.embed(worker_boots), (heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8))::boolean AS heard
-FROM worker_boots WHERE id = @id AND worker_id = @worker_id FOR NO KEY UPDATE;
+-- name: LockBoots :many
+-- Serialises the claims of these boots, so that the maximum of each holds. heard says whether one was heard of within the lease time.
+SELECT sqlc.embed(b), (b.heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8))::boolean AS heard
+FROM worker_boots b WHERE b.id = ANY(@ids::uuid[]) ORDER BY b.id FOR NO KEY UPDATE;
 
--- name: LeasesOfBoot :one
-SELECT count(*)::bigint AS held FROM run_leases WHERE boot_id = $1;
+-- name: LeasesOfBoots :many
+SELECT boot_id, count(*)::int AS held FROM run_leases WHERE boot_id = ANY(@ids::uuid[]) GROUP BY boot_id;
 
 -- name: ExtendLeases :many
 -- Extends what is active, unexpired, held by this worker with this token, and not
@@ -37,8 +72,8 @@ WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker
 RETURNING l.lease_id, l.run_id, l.fencing_token, l.expires_at, r.state, r.stop_signal;
 
 -- name: RegisterBoot :exec
-INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state)
-SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state
+INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state, queues, pools)
+SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.queues, b.pools
 FROM jsonb_populate_record(NULL::worker_boots, @boot::jsonb) b;
 
 -- name: TouchBoot :one

@@ -14,10 +14,11 @@ WHERE (r.cancel_at < clock_timestamp() - make_interval(secs => @cancel_seconds::
 WITH due AS (
     DELETE FROM run_delayed WHERE run_id IN (
         SELECT d.run_id FROM run_delayed d WHERE d.available_at <= clock_timestamp() ORDER BY d.available_at LIMIT @count FOR UPDATE SKIP LOCKED)
-    RETURNING run_delayed.run_id, run_delayed.tenant_id, run_delayed.phase
+    RETURNING run_delayed.*
 )
-INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, risk)
-SELECT due.run_id, due.tenant_id, due.phase, r.repository_id, t.requested_by, r.risk
+INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank)
+SELECT due.run_id, due.tenant_id, due.phase, r.repository_id, t.requested_by, due.queue, r.risk, due.provider, due.pool, due.priority, due.requires,
+    clock_timestamp() - due.priority * make_interval(secs => @aging_seconds::float8)
 FROM due JOIN runs r ON r.id = due.run_id JOIN tasks t ON t.id = r.task_id
 WHERE r.queued = due.phase
 ON CONFLICT (run_id) DO NOTHING

@@ -50,13 +50,25 @@ LIMIT @count;
 SELECT EXISTS (SELECT 1 FROM runs WHERE tenant_id = $1)::bool AS found;
 
 -- name: RunWaits :one
--- Until when a delayed item waits, and how many workers could take the phase now.
+-- Until when a delayed item waits.
 SELECT d.available_at FROM run_delayed d WHERE d.tenant_id = $1 AND d.run_id = $2;
 
--- name: LiveWorkers :one
-SELECT count(*)::bigint AS workers FROM worker_boots b JOIN worker_credentials w ON w.id = b.worker_id
-WHERE (w.tenant_id IS NULL OR w.tenant_id = @tenant_id::uuid) AND w.revoked_at IS NULL AND b.state = 'READY'
-  AND @phase::text = ANY(b.phases) AND b.heartbeat_at > now() - make_interval(secs => sqlc.arg(stale_seconds)::float8);
+-- name: WaitingItem :one
+-- A READY item, who made the result that it is to verify, and how many of its tenant's go before it (at most a thousand are counted).
+SELECT q.*, coalesce(CASE WHEN q.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+        WHERE e.run_id = q.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
+    '00000000-0000-0000-0000-000000000000')::uuid AS maker,
+    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.phase = q.phase AND a.queue = q.queue AND a.tenant_id = q.tenant_id
+        AND (a.rank, a.run_id) < (q.rank, q.run_id) LIMIT 1000) x)::int AS ahead
+FROM run_queue q WHERE q.tenant_id = $1 AND q.run_id = $2;
+
+-- name: LiveOffers :many
+-- Workers that could be given work of the tenant now, with the room that each has left.
+SELECT b.worker_id, w.tenant_id, b.phases, w.phases AS allowed, b.queues, b.pools, b.capabilities, b.isolation,
+    (b.max_concurrent - (SELECT count(*) FROM run_leases l WHERE l.boot_id = b.id))::int AS free
+FROM worker_boots b JOIN worker_credentials w ON w.id = b.worker_id
+WHERE (w.tenant_id IS NULL OR w.tenant_id = @tenant_id::uuid) AND w.revoked_at IS NULL AND b.state = 'READY' AND NOT b.drain_requested
+  AND b.heartbeat_at > clock_timestamp() - make_interval(secs => sqlc.arg(stale_seconds)::float8);
 
 -- name: PageGates :many
 SELECT sqlc.embed(g), t.title AS task_title, t.requested_by, u.name AS requester, r.name AS repository_name, x.state AS run_state, x.risk, x.patch,
@@ -167,8 +179,8 @@ WHERE r.tenant_id = @tenant_id AND r.name > @after_name::text AND (sqlc.narg(id)
 ORDER BY r.name LIMIT @count;
 
 -- name: InsertRepository :one
-INSERT INTO repositories (id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, created_by)
-VALUES (@id, @tenant_id, @forge_id, @name, @clone_url, @default_branch, @verification, @scope, @forbidden, @created_by)
+INSERT INTO repositories (id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, requires, created_by)
+VALUES (@id, @tenant_id, @forge_id, @name, @clone_url, @default_branch, @verification, @scope, @forbidden, @requires, @created_by)
 RETURNING created_at;
 
 -- name: PageWorkers :many

@@ -34,7 +34,7 @@ SELECT document FROM policies WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1;
 
 -- name: RunContract :one
 -- The facts about a run that policy asks for and that do not change.
-SELECT t.contract, t.requested_by, t.agent_profile, t.cancel_requested, r.name AS repository, r.scope, r.forbidden, r.forge_id, r.default_branch,
+SELECT t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, r.name AS repository, r.scope, r.forbidden, r.requires, r.forge_id, r.default_branch,
     coalesce(m.roles, '{}')::text[] AS roles
 FROM tasks t JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by

@@ -1,8 +1,8 @@
 -- name: InsertTask :exec
 INSERT INTO tasks (id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile,
-    parent_task_id, template_id, requested_by, state, version, max_runs, auto_run, reason, reason_words)
+    parent_task_id, template_id, requested_by, state, version, max_runs, auto_run, reason, reason_words, priority)
 SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest,
-    t.agent_profile, t.parent_task_id, t.template_id, t.requested_by, t.state, t.version, t.max_runs, t.auto_run, t.reason, t.reason_words
+    t.agent_profile, t.parent_task_id, t.template_id, t.requested_by, t.state, t.version, t.max_runs, t.auto_run, t.reason, t.reason_words, t.priority
 FROM jsonb_populate_record(NULL::tasks, @task::jsonb) t;
 
 -- name: InsertTaskEvents :exec

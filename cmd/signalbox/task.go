@@ -31,6 +31,8 @@ type taskSubmitCmd struct {
 	AutoPR      bool     `name:"auto-pr" help:"Allow a pull request without a person where policy agrees."`
 	Attestation bool     `help:"Ask for an attestation by somebody else."`
 	Agent       string   `help:"Agent profile of the workers' configuration; the one named default where not given."`
+	Priority    int      `help:"Order among the work of your tenant, from -5 to 5; 0 is ordinary."`
+	Requires    []string `help:"What workers must offer, such as 'jdk >= 21'; may be repeated." sep:"none"`
 	Draft       bool     `help:"Store without submitting; signalbox task run submits it."`
 	Key         string   `help:"Idempotency key; give the same one to repeat a command whose answer was lost."`
 	Wait        bool     `help:"Wait until the run needs a person or has ended."`
@@ -54,7 +56,7 @@ func (c taskSubmitCmd) Run(ctx context.Context, t terminal) error {
 	}
 	res, err := client.CreateTaskWithResponse(ctx, &wire.CreateTaskParams{IdempotencyKey: c.Key}, wire.TaskCreate{
 		RepositoryId: repository, Title: c.Title, Goal: goal, BaseRef: c.BaseRef, Mode: wire.CompletionMode(c.Mode), Risk: wire.Risk(c.Risk),
-		Scope: c.Scope, Forbidden: c.Forbidden, PlanGate: c.PlanGate, AutoPr: c.AutoPR, Attestation: c.Attestation, AgentProfile: c.Agent, Draft: c.Draft,
+		Scope: c.Scope, Forbidden: c.Forbidden, PlanGate: c.PlanGate, AutoPr: c.AutoPR, Attestation: c.Attestation, AgentProfile: c.Agent, Priority: c.Priority, Requires: c.Requires, Draft: c.Draft,
 	})
 	if err != nil {
 		return fmt.Errorf("the server did not answer, so it is not known whether the task was stored; repeat with --key %s: %w", c.Key, err)

@@ -139,8 +139,8 @@ func (x *bare) scripts(ctx context.Context, l db.Claimed, text string) {
 func (x *bare) reads() string {
 	p := x.p
 	values := map[string][]string{
-		"GetWorkerCredentials": {"ARRAY[:hash::bytea]"},
-		"LoadRuns":             {"ARRAY[md5('run' || :n::text)::uuid]"},
+		"GetWorkerCredentials": {"@hashes", "ARRAY[:hash::bytea]"},
+		"LoadRuns":             {"@ids", "ARRAY[md5('run' || :n::text)::uuid]"},
 	}
 	x.variables = append(x.variables, fmt.Sprintf(`hash=\x%x`, db.HashToken(p.secret)))
 	var all strings.Builder
@@ -148,9 +148,7 @@ func (x *bare) reads() string {
 		text, err := queryText(name)
 		p.must(err, "read the statement")
 		text = strings.ReplaceAll(text, "sqlc.embed(runs)", "runs.*")
-		for i, v := range values[name] {
-			text = strings.ReplaceAll(text, "$"+strconv.Itoa(i+1), v)
-		}
+		text = strings.NewReplacer(values[name]...).Replace(text)
 		all.WriteString(text + ";\n")
 	}
 	return all.String()

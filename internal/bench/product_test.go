@@ -92,7 +92,7 @@ func (p *product) people(store *db.Store) {
 	p.must(err, "make a worker's credential")
 	id := db.WorkerID{ID: c.ID, Name: c.Name, Tenant: &p.world.Tenant, Phases: c.Phases}
 	for range boots {
-		boot, err := store.RegisterBoot(ctx, id, db.Boot{Name: c.Name, Version: "bench", Phases: c.Phases, Isolation: "bwrap", MaxConcurrent: leasesOfBoot})
+		boot, err := store.RegisterBoot(ctx, id, db.Boot{Name: c.Name, Version: "bench", Phases: c.Phases, Isolation: "bwrap", Capabilities: []string{"agent:default"}, MaxConcurrent: leasesOfBoot})
 		p.must(err, "register the worker")
 		p.boots = append(p.boots, boot)
 	}
@@ -345,7 +345,7 @@ func (p *product) awaitWaiter() {
 	before := p.claimLooks
 	deadline := time.Now().Add(10 * time.Second)
 	for time.Now().Before(deadline) {
-		p.must(p.root.QueryRow(p.b.Context(), `SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '%name: PickItems %'`).Scan(&p.claimLooks), "look at the statements")
+		p.must(p.root.QueryRow(p.b.Context(), `SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '%name: Lanes %'`).Scan(&p.claimLooks), "look at the statements")
 		if p.claimLooks > before {
 			return
 		}

@@ -43,7 +43,7 @@ func newRogue(r *rig.Rig, name string) *rogue {
 func (g *rogue) register() {
 	t := g.r.T
 	t.Helper()
-	boot, err := g.RegisterWorkerWithResponse(t.Context(), wire.WorkerRegister{Name: g.name, Version: "1", Phases: []wire.Phase{wire.Execute, wire.Verify, wire.Publish}, Isolation: wire.Bwrap, MaxConcurrentRuns: 5})
+	boot, err := g.RegisterWorkerWithResponse(t.Context(), wire.WorkerRegister{Capabilities: []string{"agent:codemod", "agent:default"}, Name: g.name, Version: "1", Phases: []wire.Phase{wire.Execute, wire.Verify, wire.Publish}, Isolation: wire.Bwrap, MaxConcurrentRuns: 5})
 	if err != nil || boot.JSON201 == nil {
 		t.Fatalf("register: %v", err)
 	}

@@ -23,6 +23,8 @@ type Contract struct {
 	PlanGate    bool `json:"plan_gate,omitempty"`
 	AutoPR      bool `json:"auto_pr,omitempty"`
 	Attestation bool `json:"attestation,omitempty"`
+	// Requires are capabilities that the workers must offer, beside the repository's.
+	Requires []string `json:"requires,omitempty"`
 	// Verification are checks beside those of the repository.
 	Verification []Check `json:"verification,omitempty"`
 }

@@ -35,7 +35,7 @@ func startPayload(r run.Run, k run.Kind, c chooser) run.Payload {
 	case run.KindDeferred:
 		return run.DeferredEvent{Code: "NO_CAPACITY", Reasons: []string{"No room."}, RetryAfter: time.Minute}
 	case run.KindEnqueued:
-		return run.EnqueuedEvent{PolicyVersion: "default-1", Limits: tight(), Queue: "default"}
+		return run.EnqueuedEvent{PolicyVersion: "default-1", Limits: tight(), Route: policy.Route{Queue: "default"}}
 	case run.KindPolicyDenied:
 		return run.PolicyDeniedEvent{PolicyVersion: "default-1", Code: oneOf(c, run.CodePolicyDenied, run.Code("REPOSITORY_NOT_ALLOWED")),
 			Reasons: []string{"Not allowed."}}

@@ -138,7 +138,7 @@ func TestAssignKeepsEveryLimitAndLeavesNothing(t *testing.T) {
 		for n, o := range offers {
 			free[n] = o.Free
 		}
-		for n, g := range got.Grants {
+		for n, g := range got {
 			if seen[g.Item.Run] {
 				t.Fatalf("run %s was given twice", g.Item.Run)
 			}
@@ -146,13 +146,13 @@ func TestAssignKeepsEveryLimitAndLeavesNothing(t *testing.T) {
 			if free[g.Offer]--; free[g.Offer] < 0 {
 				t.Fatalf("offer %d got more than its room", g.Offer)
 			}
-			if !may(s, offers[g.Offer], g.Item, got.Grants[:n]) {
+			if !may(s, offers[g.Offer], g.Item, got[:n]) {
 				t.Fatalf("grant %d was not allowed: %+v", n, g)
 			}
 		}
 		for _, i := range items {
 			for n, o := range offers {
-				if !seen[i.Run] && free[n] > 0 && may(s, o, i, got.Grants) {
+				if !seen[i.Run] && free[n] > 0 && may(s, o, i, got) {
 					t.Fatalf("run %s was left although offer %d has room", i.Run, n)
 				}
 			}
@@ -198,7 +198,7 @@ func TestAssignIsFairOverTenants(t *testing.T) {
 		for _, i := range items {
 			left[i.Tenant]++
 		}
-		for n, g := range got.Grants {
+		for n, g := range got {
 			for tenant, waiting := range left {
 				if waiting > 0 && share[tenant] < share[g.Item.Tenant]-1e-9 {
 					t.Fatalf("grant %d went to a tenant with share %.2f while one with %.2f waited", n, share[g.Item.Tenant], share[tenant])

@@ -88,15 +88,6 @@ type Grant struct {
 	Item  Item
 }
 
-// Assignment is what Assign decided.
-type Assignment struct {
-	Grants []Grant
-	// Dry are lanes of which every item that was handed over is given away or
-	// cannot be given now, while somebody still has room: what stands behind them
-	// has not been looked at.
-	Dry []Lane
-}
-
 // Lane is the items of one user of one tenant in one queue and phase: who are
 // served in turn.
 type Lane struct {
@@ -104,7 +95,8 @@ type Lane struct {
 	Tenant, User uuid.UUID
 }
 
-func (i Item) lane() Lane { return Lane{i.Phase, i.Queue, i.Tenant, i.User} }
+// Lane is the item's.
+func (i Item) Lane() Lane { return Lane{i.Phase, i.Queue, i.Tenant, i.User} }
 
 // Assign gives out items until no offer has room or nothing is left that may be
 // given. Next is always the item of the tenant with the smallest share (leases
@@ -112,10 +104,10 @@ func (i Item) lane() Lane { return Lane{i.Phase, i.Queue, i.Tenant, i.User} }
 // rises with the time since the lane was last served; then of the user with the
 // fewest leases; then the one with the lowest rank. No limit is ever exceeded,
 // whatever the order. Items of a lane must be sorted by rank.
-func Assign(s State, offers []Offer, items []Item) Assignment {
+func Assign(s State, offers []Offer, items []Item) []Grant {
 	a := newAssigner(s, offers)
 	lanes := a.lanes(items)
-	var out Assignment
+	var out []Grant
 	for a.room() {
 		best := -1
 		for n := range lanes {
@@ -128,17 +120,10 @@ func Assign(s State, offers []Offer, items []Item) Assignment {
 		}
 		l := &lanes[best]
 		item := l.items[0]
-		out.Grants = append(out.Grants, Grant{l.offer, item})
+		out = append(out, Grant{l.offer, item})
 		a.take(l.offer, item)
 		l.items = l.items[1:]
 		l.served = s.Now
-	}
-	if a.room() {
-		for n := range lanes {
-			if a.advance(&lanes[n]); len(lanes[n].items) == 0 {
-				out.Dry = append(out.Dry, lanes[n].Lane)
-			}
-		}
 	}
 	return out
 }
@@ -169,11 +154,11 @@ func (a *assigner) lanes(items []Item) []lane {
 	index := map[Lane]int{}
 	var out []lane
 	for _, i := range items {
-		n, ok := index[i.lane()]
+		n, ok := index[i.Lane()]
 		if !ok {
 			n = len(out)
-			index[i.lane()] = n
-			out = append(out, lane{Lane: i.lane(), served: a.served(i.Tenant, i.User)})
+			index[i.Lane()] = n
+			out = append(out, lane{Lane: i.Lane(), served: a.served(i.Tenant, i.User)})
 		}
 		out[n].items = append(out[n].items, i)
 	}
@@ -249,14 +234,18 @@ func (a *assigner) take(offer int, i Item) {
 	a.counts.add(Held{Tenant: i.Tenant, User: i.User, Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool}, 1)
 }
 
+// ServesLane reports whether the worker may take anything of the lane at all.
+func (o Offer) ServesLane(l Lane) bool {
+	return (o.Tenant == uuid.Nil || o.Tenant == l.Tenant) && slices.Contains(o.Phases, l.Phase) && o.servesQueue(l.Queue)
+}
+
 // fits reports whether the worker may take the item, whatever room it has.
 func (a *assigner) fits(o Offer, i Item) bool {
 	return o.serves(i) && a.allowed(o, i)
 }
 
 func (o Offer) serves(i Item) bool {
-	return (o.Tenant == uuid.Nil || o.Tenant == i.Tenant) && slices.Contains(o.Phases, i.Phase) && o.servesQueue(i.Queue) &&
-		(i.Pool == "" || slices.Contains(o.Pools, i.Pool)) && len(capability.Missing(i.Requires, o.Capabilities)) == 0
+	return o.ServesLane(i.Lane()) && (i.Pool == "" || slices.Contains(o.Pools, i.Pool)) && len(capability.Missing(i.Requires, o.Capabilities)) == 0
 }
 
 func (a *assigner) allowed(o Offer, i Item) bool {

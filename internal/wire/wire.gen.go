@@ -2003,6 +2003,9 @@ type RepositoryCreate struct {
 	// Name Owner and name, for example acme/api.
 	Name string `json:"name"`
 
+	// Requires What workers must offer for this repository, for example `jdk >= 21`.
+	Requires []string `json:"requires,omitempty,omitzero"`
+
 	// Scope Globs of paths that tasks may change; empty means all.
 	Scope []string `json:"scope,omitempty,omitzero"`
 
@@ -2420,8 +2423,14 @@ type TaskCreate struct {
 	// PlanGate Ask a person to approve the plan. Policy may ask even if you do not.
 	PlanGate bool `json:"plan_gate,omitempty,omitzero"`
 
+	// Priority Order among the work of your tenant; 0 is ordinary. Policy may cap it.
+	Priority int `json:"priority,omitempty,omitzero"`
+
 	// RepositoryId Where.
 	RepositoryId string `json:"repository_id"`
+
+	// Requires What workers must offer, for example `jdk >= 21`.
+	Requires []string `json:"requires,omitempty,omitzero"`
 
 	// Risk HIGH and CRITICAL are never published without a person.
 	Risk Risk `json:"risk,omitempty,omitzero"`
@@ -2684,7 +2693,7 @@ type WorkerList struct {
 
 // WorkerRegister A boot of a worker.
 type WorkerRegister struct {
-	// Capabilities For example agent:codemod, go, node.
+	// Capabilities Names, with versions where they are known: agent:codemod, go=1.26.8, docker.
 	Capabilities []string `json:"capabilities,omitempty,omitzero"`
 
 	// Isolation How work is kept apart from its host. `process` is unsafe and says so on every page.
@@ -2699,8 +2708,14 @@ type WorkerRegister struct {
 	// Phases What it offers; never more than its credential allows.
 	Phases []Phase `json:"phases"`
 
+	// Pools Sandbox pools it belongs to.
+	Pools []string `json:"pools,omitempty,omitzero"`
+
 	// Probes What was tried before.
 	Probes []ProbeResult `json:"probes,omitempty,omitzero"`
+
+	// Queues Queues it serves; `default` when absent.
+	Queues []string `json:"queues,omitempty,omitzero"`
 
 	// Version The program's version.
 	Version string `json:"version"`

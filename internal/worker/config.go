@@ -73,8 +73,13 @@ type File struct {
 	// Env and Mounts are those of every sandbox here: where toolchains lie.
 	Env    map[string]string `yaml:"env"`
 	Mounts []MountFile       `yaml:"mounts"`
-	// Tools are capabilities beside the programs that are found, for example java-21.
+	// Tools are capabilities beside the programs that are found, for example docker or
+	// jdk=21.0.4; one that names a version takes the place of a program that was found.
 	Tools []string `yaml:"tools"`
+	// Queues are those served here; without one, the queue named default.
+	Queues []string `yaml:"queues"`
+	// Pools are the sandbox pools that this worker belongs to.
+	Pools []string `yaml:"pools"`
 	// LocalForge is the folder of the local forge's bare repositories.
 	LocalForge string `yaml:"local_forge"`
 	// UIDBase is the first user id of payloads; 0 derives one from the worker's folder.

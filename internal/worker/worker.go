@@ -228,6 +228,7 @@ func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) 
 		r.Capabilities = append(r.Capabilities, "local-forge")
 	}
 	slices.Sort(r.Capabilities)
+	r.Queues, r.Pools = w.cfg.File.Queues, w.cfg.File.Pools
 	if w.cfg.SkipProbe {
 		return r, nil
 	}

@@ -28,7 +28,7 @@ func (q *Queries) BuryBoots(ctx context.Context, db DBTX, seconds float64) (int6
 
 const dispatchOperation = `-- name: DispatchOperation :one
 WITH l AS (
-    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at FROM run_leases WHERE run_leases.lease_id = $2 AND run_leases.fencing_token = $3 AND run_leases.worker_id = $4
+    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE run_leases.lease_id = $2 AND run_leases.fencing_token = $3 AND run_leases.worker_id = $4
       AND run_leases.run_id = $5 AND run_leases.expires_at > clock_timestamp()
       AND EXISTS (SELECT 1 FROM runs r WHERE r.id = run_leases.run_id AND r.state = 'PR_CREATING') FOR SHARE
 )
@@ -147,7 +147,7 @@ func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, arg ExtendLeasesPar
 
 const guardLease = `-- name: GuardLease :one
 WITH l AS (
-    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at FROM run_leases WHERE run_leases.lease_id = $1 AND run_leases.fencing_token = $2 AND run_leases.worker_id = $3
+    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE run_leases.lease_id = $1 AND run_leases.fencing_token = $2 AND run_leases.worker_id = $3
       AND run_leases.run_id = $4 AND run_leases.expires_at > clock_timestamp() FOR SHARE
 ), n AS (
     INSERT INTO fact_sequences (lease_id, kind, tenant_id, sequence) SELECT l.lease_id, $5::text, l.tenant_id, $6::bigint FROM l
@@ -202,6 +202,81 @@ func (q *Queries) GuardLease(ctx context.Context, db DBTX, arg GuardLeaseParams)
 	return i, err
 }
 
+const headsOfLanes = `-- name: HeadsOfLanes :many
+SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+        WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
+    '00000000-0000-0000-0000-000000000000')::uuid AS maker
+FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank FROM run_queue q WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+    ORDER BY q.rank, q.run_id LIMIT $2) i
+ORDER BY i.rank, i.run_id
+`
+
+type HeadsOfLanesRow struct {
+	RunID        uuid.UUID `json:"run_id"`
+	TenantID     uuid.UUID `json:"tenant_id"`
+	Phase        string    `json:"phase"`
+	RepositoryID uuid.UUID `json:"repository_id"`
+	UserID       uuid.UUID `json:"user_id"`
+	Queue        string    `json:"queue"`
+	Risk         string    `json:"risk"`
+	Provider     string    `json:"provider"`
+	Pool         string    `json:"pool"`
+	Priority     int16     `json:"priority"`
+	VisibleAt    time.Time `json:"visible_at"`
+	Seq          *int64    `json:"seq"`
+	Requires     []string  `json:"requires"`
+	Rank         time.Time `json:"rank"`
+	Maker        uuid.UUID `json:"maker"`
+}
+
+// The first items of some lanes, by rank, with the worker that made the result where it is to be verified.
+func (q *Queries) HeadsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessage, depth int32) ([]HeadsOfLanesRow, error) {
+	rows, err := db.Query(ctx, headsOfLanes, lanes, depth)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HeadsOfLanesRow
+	for rows.Next() {
+		var i HeadsOfLanesRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.TenantID,
+			&i.Phase,
+			&i.RepositoryID,
+			&i.UserID,
+			&i.Queue,
+			&i.Risk,
+			&i.Provider,
+			&i.Pool,
+			&i.Priority,
+			&i.VisibleAt,
+			&i.Seq,
+			&i.Requires,
+			&i.Rank,
+			&i.Maker,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const holdOffClaims = `-- name: HoldOffClaims :exec
+SELECT pg_advisory_xact_lock(hashtextextended('signalbox claims', 0))
+`
+
+// One claim decides at a time, so that what it counts is still so when it commits.
+func (q *Queries) HoldOffClaims(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, holdOffClaims)
+	return err
+}
+
 const insertLogs = `-- name: InsertLogs :exec
 INSERT INTO log_chunks (tenant_id, run_id, attempt_no, lease_id, stream, call_id, data)
 SELECT c.tenant_id, c.run_id, c.attempt_no, c.lease_id, c.stream, c.call_id, c.data
@@ -228,7 +303,7 @@ func (q *Queries) InsertUsage(ctx context.Context, db DBTX, usage json.RawMessag
 
 const intendOperation = `-- name: IntendOperation :one
 WITH l AS (
-    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at FROM run_leases WHERE run_leases.lease_id = $5 AND run_leases.fencing_token = $6 AND run_leases.worker_id = $7
+    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE run_leases.lease_id = $5 AND run_leases.fencing_token = $6 AND run_leases.worker_id = $7
       AND run_leases.run_id = $8 AND run_leases.expires_at > clock_timestamp()
       AND EXISTS (SELECT 1 FROM runs r WHERE r.id = run_leases.run_id AND r.state = 'PR_CREATING') FOR SHARE
 )
@@ -281,35 +356,144 @@ func (q *Queries) IntendOperation(ctx context.Context, db DBTX, arg IntendOperat
 	return i, err
 }
 
-const leasesOfBoot = `-- name: LeasesOfBoot :one
-SELECT count(*)::bigint AS held FROM run_leases WHERE boot_id = $1
+const lanes = `-- name: Lanes :many
+WITH RECURSIVE lane AS (
+    (SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1)
+    UNION ALL
+    SELECT n.phase, n.queue, n.tenant_id, n.user_id FROM lane l CROSS JOIN LATERAL (
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q
+        WHERE (q.phase, q.queue, q.tenant_id, q.user_id) > (l.phase, l.queue, l.tenant_id, l.user_id)
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1) n
+)
+SELECT lane.phase::text AS phase, lane.queue::text AS queue, lane.tenant_id::uuid AS tenant_id, lane.user_id::uuid AS user_id FROM lane
 `
 
-func (q *Queries) LeasesOfBoot(ctx context.Context, db DBTX, bootID uuid.UUID) (int64, error) {
-	row := db.QueryRow(ctx, leasesOfBoot, bootID)
-	var held int64
-	err := row.Scan(&held)
-	return held, err
+type LanesRow struct {
+	Phase    string    `json:"phase"`
+	Queue    string    `json:"queue"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	UserID   uuid.UUID `json:"user_id"`
 }
 
-const leasesOfClaim = `-- name: LeasesOfClaim :many
-SELECT l.run_id, l.lease_id, l.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, l.repository_id, l.user_id, l.claim_id, l.acquired_at, l.heartbeat_at, l.expires_at, r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = $1 AND l.worker_id = $2 ORDER BY l.fencing_token
-`
-
-type LeasesOfClaimRow struct {
-	RunLease RunLease `json:"run_lease"`
-	State    string   `json:"state"`
-}
-
-func (q *Queries) LeasesOfClaim(ctx context.Context, db DBTX, claimID string, workerID uuid.UUID) ([]LeasesOfClaimRow, error) {
-	rows, err := db.Query(ctx, leasesOfClaim, claimID, workerID)
+// Who has READY items where: one jump of the index for each lane, however many items it has.
+func (q *Queries) Lanes(ctx context.Context, db DBTX) ([]LanesRow, error) {
+	rows, err := db.Query(ctx, lanes)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LeasesOfClaimRow
+	var items []LanesRow
 	for rows.Next() {
-		var i LeasesOfClaimRow
+		var i LanesRow
+		if err := rows.Scan(
+			&i.Phase,
+			&i.Queue,
+			&i.TenantID,
+			&i.UserID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const leaseCounts = `-- name: LeaseCounts :many
+SELECT tenant_id, user_id, repository_id, risk, provider, pool, count(*)::int AS held, max(acquired_at)::timestamptz AS newest
+FROM run_leases GROUP BY tenant_id, user_id, repository_id, risk, provider, pool
+`
+
+type LeaseCountsRow struct {
+	TenantID     uuid.UUID `json:"tenant_id"`
+	UserID       uuid.UUID `json:"user_id"`
+	RepositoryID uuid.UUID `json:"repository_id"`
+	Risk         string    `json:"risk"`
+	Provider     string    `json:"provider"`
+	Pool         string    `json:"pool"`
+	Held         int32     `json:"held"`
+	Newest       time.Time `json:"newest"`
+}
+
+// What the limits are counted from: leases that are alike, and how many.
+func (q *Queries) LeaseCounts(ctx context.Context, db DBTX) ([]LeaseCountsRow, error) {
+	rows, err := db.Query(ctx, leaseCounts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LeaseCountsRow
+	for rows.Next() {
+		var i LeaseCountsRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.UserID,
+			&i.RepositoryID,
+			&i.Risk,
+			&i.Provider,
+			&i.Pool,
+			&i.Held,
+			&i.Newest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const leasesOfBoots = `-- name: LeasesOfBoots :many
+SELECT boot_id, count(*)::int AS held FROM run_leases WHERE boot_id = ANY($1::uuid[]) GROUP BY boot_id
+`
+
+type LeasesOfBootsRow struct {
+	BootID uuid.UUID `json:"boot_id"`
+	Held   int32     `json:"held"`
+}
+
+func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, ids []uuid.UUID) ([]LeasesOfBootsRow, error) {
+	rows, err := db.Query(ctx, leasesOfBoots, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LeasesOfBootsRow
+	for rows.Next() {
+		var i LeasesOfBootsRow
+		if err := rows.Scan(&i.BootID, &i.Held); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const leasesOfClaims = `-- name: LeasesOfClaims :many
+SELECT l.run_id, l.lease_id, l.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, l.repository_id, l.user_id, l.claim_id, l.acquired_at, l.heartbeat_at, l.expires_at, l.queue, l.risk, l.provider, l.pool, r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = ANY($1::text[]) ORDER BY l.fencing_token
+`
+
+type LeasesOfClaimsRow struct {
+	RunLease RunLease `json:"run_lease"`
+	State    string   `json:"state"`
+}
+
+func (q *Queries) LeasesOfClaims(ctx context.Context, db DBTX, claimIds []string) ([]LeasesOfClaimsRow, error) {
+	rows, err := db.Query(ctx, leasesOfClaims, claimIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LeasesOfClaimsRow
+	for rows.Next() {
+		var i LeasesOfClaimsRow
 		if err := rows.Scan(
 			&i.RunLease.RunID,
 			&i.RunLease.LeaseID,
@@ -325,6 +509,10 @@ func (q *Queries) LeasesOfClaim(ctx context.Context, db DBTX, claimID string, wo
 			&i.RunLease.AcquiredAt,
 			&i.RunLease.HeartbeatAt,
 			&i.RunLease.ExpiresAt,
+			&i.RunLease.Queue,
+			&i.RunLease.Risk,
+			&i.RunLease.Provider,
+			&i.RunLease.Pool,
 			&i.State,
 		); err != nil {
 			return nil, err
@@ -337,38 +525,78 @@ func (q *Queries) LeasesOfClaim(ctx context.Context, db DBTX, claimID string, wo
 	return items, nil
 }
 
-const lockBoot = `-- name: LockBoot :one
-SELECT worker_boots.id, worker_boots.worker_id, worker_boots.name, worker_boots.version, worker_boots.phases, worker_boots.capabilities, worker_boots.isolation, worker_boots.probes, worker_boots.max_concurrent, worker_boots.state, worker_boots.drain_requested, worker_boots.started_at, worker_boots.heartbeat_at, worker_boots.stopped_at, (heartbeat_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS heard
-FROM worker_boots WHERE id = $2 AND worker_id = $3 FOR NO KEY UPDATE
+const lockBoots = `-- name: LockBoots :many
+SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.drain_requested, b.started_at, b.heartbeat_at, b.stopped_at, b.queues, b.pools, (b.heartbeat_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS heard
+FROM worker_boots b WHERE b.id = ANY($2::uuid[]) ORDER BY b.id FOR NO KEY UPDATE
 `
 
-type LockBootRow struct {
+type LockBootsRow struct {
 	WorkerBoot WorkerBoot `json:"worker_boot"`
 	Heard      bool       `json:"heard"`
 }
 
-// Serialises the claims of one boot, so that its maximum holds. heard says whether it was heard of within the lease time.
-func (q *Queries) LockBoot(ctx context.Context, db DBTX, ttlSeconds float64, iD uuid.UUID, workerID uuid.UUID) (LockBootRow, error) {
-	row := db.QueryRow(ctx, lockBoot, ttlSeconds, iD, workerID)
-	var i LockBootRow
-	err := row.Scan(
-		&i.WorkerBoot.ID,
-		&i.WorkerBoot.WorkerID,
-		&i.WorkerBoot.Name,
-		&i.WorkerBoot.Version,
-		&i.WorkerBoot.Phases,
-		&i.WorkerBoot.Capabilities,
-		&i.WorkerBoot.Isolation,
-		&i.WorkerBoot.Probes,
-		&i.WorkerBoot.MaxConcurrent,
-		&i.WorkerBoot.State,
-		&i.WorkerBoot.DrainRequested,
-		&i.WorkerBoot.StartedAt,
-		&i.WorkerBoot.HeartbeatAt,
-		&i.WorkerBoot.StoppedAt,
-		&i.Heard,
-	)
-	return i, err
+// Serialises the claims of these boots, so that the maximum of each holds. heard says whether one was heard of within the lease time.
+func (q *Queries) LockBoots(ctx context.Context, db DBTX, ttlSeconds float64, ids []uuid.UUID) ([]LockBootsRow, error) {
+	rows, err := db.Query(ctx, lockBoots, ttlSeconds, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockBootsRow
+	for rows.Next() {
+		var i LockBootsRow
+		if err := rows.Scan(
+			&i.WorkerBoot.ID,
+			&i.WorkerBoot.WorkerID,
+			&i.WorkerBoot.Name,
+			&i.WorkerBoot.Version,
+			&i.WorkerBoot.Phases,
+			&i.WorkerBoot.Capabilities,
+			&i.WorkerBoot.Isolation,
+			&i.WorkerBoot.Probes,
+			&i.WorkerBoot.MaxConcurrent,
+			&i.WorkerBoot.State,
+			&i.WorkerBoot.DrainRequested,
+			&i.WorkerBoot.StartedAt,
+			&i.WorkerBoot.HeartbeatAt,
+			&i.WorkerBoot.StoppedAt,
+			&i.WorkerBoot.Queues,
+			&i.WorkerBoot.Pools,
+			&i.Heard,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockItems = `-- name: LockItems :many
+SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY($1::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED
+`
+
+// The items that were chosen, locked for this claim; what somebody takes away meanwhile is missing.
+func (q *Queries) LockItems(ctx context.Context, db DBTX, ids []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, lockItems, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var run_id uuid.UUID
+		if err := rows.Scan(&run_id); err != nil {
+			return nil, err
+		}
+		items = append(items, run_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const nextTokens = `-- name: NextTokens :many
@@ -453,39 +681,26 @@ func (q *Queries) ObserveOperation(ctx context.Context, db DBTX, arg ObserveOper
 	return i, err
 }
 
-const pickItems = `-- name: PickItems :many
-SELECT q.run_id, q.tenant_id, q.phase, q.user_id FROM run_queue q
-WHERE q.phase = ANY($1::text[]) AND ($2::uuid IS NULL OR q.tenant_id = $2) AND NOT (q.run_id = ANY($3::uuid[]))
-ORDER BY q.seq LIMIT $4 FOR UPDATE OF q SKIP LOCKED
+const providerPauses = `-- name: ProviderPauses :many
+SELECT provider, until, failures, probe, reason, since FROM provider_pauses
 `
 
-type PickItemsRow struct {
-	RunID    uuid.UUID `json:"run_id"`
-	TenantID uuid.UUID `json:"tenant_id"`
-	Phase    string    `json:"phase"`
-	UserID   uuid.UUID `json:"user_id"`
-}
-
-// Ready items, oldest first, locked for this claim; what another claimer holds is passed over.
-func (q *Queries) PickItems(ctx context.Context, db DBTX, phases []string, tenantID *uuid.UUID, passed []uuid.UUID, count int32) ([]PickItemsRow, error) {
-	rows, err := db.Query(ctx, pickItems,
-		phases,
-		tenantID,
-		passed,
-		count,
-	)
+func (q *Queries) ProviderPauses(ctx context.Context, db DBTX) ([]ProviderPause, error) {
+	rows, err := db.Query(ctx, providerPauses)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PickItemsRow
+	var items []ProviderPause
 	for rows.Next() {
-		var i PickItemsRow
+		var i ProviderPause
 		if err := rows.Scan(
-			&i.RunID,
-			&i.TenantID,
-			&i.Phase,
-			&i.UserID,
+			&i.Provider,
+			&i.Until,
+			&i.Failures,
+			&i.Probe,
+			&i.Reason,
+			&i.Since,
 		); err != nil {
 			return nil, err
 		}
@@ -498,8 +713,8 @@ func (q *Queries) PickItems(ctx context.Context, db DBTX, phases []string, tenan
 }
 
 const registerBoot = `-- name: RegisterBoot :exec
-INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state)
-SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state
+INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state, queues, pools)
+SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.queues, b.pools
 FROM jsonb_populate_record(NULL::worker_boots, $1::jsonb) b
 `
 
@@ -509,7 +724,7 @@ func (q *Queries) RegisterBoot(ctx context.Context, db DBTX, boot json.RawMessag
 }
 
 const runLease = `-- name: RunLease :one
-SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at FROM run_leases WHERE tenant_id = $1 AND run_id = $2
+SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE tenant_id = $1 AND run_id = $2
 `
 
 func (q *Queries) RunLease(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (RunLease, error) {
@@ -530,6 +745,10 @@ func (q *Queries) RunLease(ctx context.Context, db DBTX, tenantID uuid.UUID, run
 		&i.AcquiredAt,
 		&i.HeartbeatAt,
 		&i.ExpiresAt,
+		&i.Queue,
+		&i.Risk,
+		&i.Provider,
+		&i.Pool,
 	)
 	return i, err
 }
@@ -593,6 +812,35 @@ func (q *Queries) StopBoot(ctx context.Context, db DBTX, iD uuid.UUID, workerID 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const tenantNames = `-- name: TenantNames :many
+SELECT id, name FROM tenants WHERE id = ANY($1::uuid[])
+`
+
+type TenantNamesRow struct {
+	ID   uuid.UUID `json:"id"`
+	Name string    `json:"name"`
+}
+
+func (q *Queries) TenantNames(ctx context.Context, db DBTX, ids []uuid.UUID) ([]TenantNamesRow, error) {
+	rows, err := db.Query(ctx, tenantNames, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TenantNamesRow
+	for rows.Next() {
+		var i TenantNamesRow
+		if err := rows.Scan(&i.ID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const touchBoot = `-- name: TouchBoot :one

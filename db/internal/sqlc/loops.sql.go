@@ -168,11 +168,12 @@ func (q *Queries) DueAttestations(ctx context.Context, db DBTX, after uuid.UUID,
 const dueDelayed = `-- name: DueDelayed :many
 WITH due AS (
     DELETE FROM run_delayed WHERE run_id IN (
-        SELECT d.run_id FROM run_delayed d WHERE d.available_at <= clock_timestamp() ORDER BY d.available_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-    RETURNING run_delayed.run_id, run_delayed.tenant_id, run_delayed.phase
+        SELECT d.run_id FROM run_delayed d WHERE d.available_at <= clock_timestamp() ORDER BY d.available_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING run_delayed.run_id, run_delayed.tenant_id, run_delayed.phase, run_delayed.available_at, run_delayed.queue, run_delayed.provider, run_delayed.pool, run_delayed.priority, run_delayed.requires
 )
-INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, risk)
-SELECT due.run_id, due.tenant_id, due.phase, r.repository_id, t.requested_by, r.risk
+INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank)
+SELECT due.run_id, due.tenant_id, due.phase, r.repository_id, t.requested_by, due.queue, r.risk, due.provider, due.pool, due.priority, due.requires,
+    clock_timestamp() - due.priority * make_interval(secs => $1::float8)
 FROM due JOIN runs r ON r.id = due.run_id JOIN tasks t ON t.id = r.task_id
 WHERE r.queued = due.phase
 ON CONFLICT (run_id) DO NOTHING
@@ -186,8 +187,8 @@ type DueDelayedRow struct {
 }
 
 // Moves what is due into the queue, in one statement; a run that has left the phase meanwhile has no row here.
-func (q *Queries) DueDelayed(ctx context.Context, db DBTX, count int32) ([]DueDelayedRow, error) {
-	rows, err := db.Query(ctx, dueDelayed, count)
+func (q *Queries) DueDelayed(ctx context.Context, db DBTX, agingSeconds float64, count int32) ([]DueDelayedRow, error) {
+	rows, err := db.Query(ctx, dueDelayed, agingSeconds, count)
 	if err != nil {
 		return nil, err
 	}

@@ -360,6 +360,15 @@ type Provider struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
+type ProviderPause struct {
+	Provider string     `json:"provider"`
+	Until    time.Time  `json:"until"`
+	Failures int32      `json:"failures"`
+	Probe    *uuid.UUID `json:"probe"`
+	Reason   string     `json:"reason"`
+	Since    time.Time  `json:"since"`
+}
+
 type PullRequest struct {
 	ID           uuid.UUID  `json:"id"`
 	TenantID     uuid.UUID  `json:"tenant_id"`
@@ -401,6 +410,7 @@ type Repository struct {
 	Forbidden     []string        `json:"forbidden"`
 	CreatedBy     *uuid.UUID      `json:"created_by"`
 	CreatedAt     time.Time       `json:"created_at"`
+	Requires      []string        `json:"requires"`
 }
 
 type Run struct {
@@ -474,6 +484,7 @@ type Run struct {
 	StopSignalAt        *time.Time      `json:"stop_signal_at"`
 	AgentProfile        string          `json:"agent_profile"`
 	AdapterVersion      string          `json:"adapter_version"`
+	Route               json.RawMessage `json:"route"`
 }
 
 type RunAdmission struct {
@@ -487,6 +498,11 @@ type RunDelayed struct {
 	TenantID    uuid.UUID `json:"tenant_id"`
 	Phase       string    `json:"phase"`
 	AvailableAt time.Time `json:"available_at"`
+	Queue       string    `json:"queue"`
+	Provider    string    `json:"provider"`
+	Pool        string    `json:"pool"`
+	Priority    int16     `json:"priority"`
+	Requires    []string  `json:"requires"`
 }
 
 type RunEvent struct {
@@ -525,6 +541,10 @@ type RunLease struct {
 	AcquiredAt   time.Time `json:"acquired_at"`
 	HeartbeatAt  time.Time `json:"heartbeat_at"`
 	ExpiresAt    time.Time `json:"expires_at"`
+	Queue        string    `json:"queue"`
+	Risk         string    `json:"risk"`
+	Provider     string    `json:"provider"`
+	Pool         string    `json:"pool"`
 }
 
 type RunQueue struct {
@@ -540,6 +560,8 @@ type RunQueue struct {
 	Priority     int16     `json:"priority"`
 	VisibleAt    time.Time `json:"visible_at"`
 	Seq          *int64    `json:"seq"`
+	Requires     []string  `json:"requires"`
+	Rank         time.Time `json:"rank"`
 }
 
 type Sandbox struct {
@@ -617,6 +639,7 @@ type Task struct {
 	ReasonWords     string          `json:"reason_words"`
 	CreatedAt       time.Time       `json:"created_at"`
 	UpdatedAt       time.Time       `json:"updated_at"`
+	Priority        int16           `json:"priority"`
 }
 
 type TaskEvent struct {
@@ -705,6 +728,8 @@ type WorkerBoot struct {
 	StartedAt      time.Time       `json:"started_at"`
 	HeartbeatAt    time.Time       `json:"heartbeat_at"`
 	StoppedAt      *time.Time      `json:"stopped_at"`
+	Queues         []string        `json:"queues"`
+	Pools          []string        `json:"pools"`
 }
 
 type WorkerCredential struct {

@@ -119,8 +119,8 @@ func (q *Queries) InsertAudit(ctx context.Context, db DBTX, arg InsertAuditParam
 }
 
 const insertRepository = `-- name: InsertRepository :one
-INSERT INTO repositories (id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, created_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO repositories (id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, requires, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 RETURNING created_at
 `
 
@@ -134,6 +134,7 @@ type InsertRepositoryParams struct {
 	Verification  json.RawMessage `json:"verification"`
 	Scope         []string        `json:"scope"`
 	Forbidden     []string        `json:"forbidden"`
+	Requires      []string        `json:"requires"`
 	CreatedBy     *uuid.UUID      `json:"created_by"`
 }
 
@@ -148,6 +149,7 @@ func (q *Queries) InsertRepository(ctx context.Context, db DBTX, arg InsertRepos
 		arg.Verification,
 		arg.Scope,
 		arg.Forbidden,
+		arg.Requires,
 		arg.CreatedBy,
 	)
 	var created_at time.Time
@@ -204,17 +206,55 @@ func (q *Queries) LastEvent(ctx context.Context, db DBTX, tenantID uuid.UUID, ru
 	return i, err
 }
 
-const liveWorkers = `-- name: LiveWorkers :one
-SELECT count(*)::bigint AS workers FROM worker_boots b JOIN worker_credentials w ON w.id = b.worker_id
-WHERE (w.tenant_id IS NULL OR w.tenant_id = $1::uuid) AND w.revoked_at IS NULL AND b.state = 'READY'
-  AND $2::text = ANY(b.phases) AND b.heartbeat_at > now() - make_interval(secs => $3::float8)
+const liveOffers = `-- name: LiveOffers :many
+SELECT b.worker_id, w.tenant_id, b.phases, w.phases AS allowed, b.queues, b.pools, b.capabilities, b.isolation,
+    (b.max_concurrent - (SELECT count(*) FROM run_leases l WHERE l.boot_id = b.id))::int AS free
+FROM worker_boots b JOIN worker_credentials w ON w.id = b.worker_id
+WHERE (w.tenant_id IS NULL OR w.tenant_id = $1::uuid) AND w.revoked_at IS NULL AND b.state = 'READY' AND NOT b.drain_requested
+  AND b.heartbeat_at > clock_timestamp() - make_interval(secs => $2::float8)
 `
 
-func (q *Queries) LiveWorkers(ctx context.Context, db DBTX, tenantID uuid.UUID, phase string, staleSeconds float64) (int64, error) {
-	row := db.QueryRow(ctx, liveWorkers, tenantID, phase, staleSeconds)
-	var workers int64
-	err := row.Scan(&workers)
-	return workers, err
+type LiveOffersRow struct {
+	WorkerID     uuid.UUID  `json:"worker_id"`
+	TenantID     *uuid.UUID `json:"tenant_id"`
+	Phases       []string   `json:"phases"`
+	Allowed      []string   `json:"allowed"`
+	Queues       []string   `json:"queues"`
+	Pools        []string   `json:"pools"`
+	Capabilities []string   `json:"capabilities"`
+	Isolation    string     `json:"isolation"`
+	Free         int32      `json:"free"`
+}
+
+// Workers that could be given work of the tenant now, with the room that each has left.
+func (q *Queries) LiveOffers(ctx context.Context, db DBTX, tenantID uuid.UUID, staleSeconds float64) ([]LiveOffersRow, error) {
+	rows, err := db.Query(ctx, liveOffers, tenantID, staleSeconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LiveOffersRow
+	for rows.Next() {
+		var i LiveOffersRow
+		if err := rows.Scan(
+			&i.WorkerID,
+			&i.TenantID,
+			&i.Phases,
+			&i.Allowed,
+			&i.Queues,
+			&i.Pools,
+			&i.Capabilities,
+			&i.Isolation,
+			&i.Free,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const pageArtifact = `-- name: PageArtifact :one
@@ -771,7 +811,7 @@ func (q *Queries) PageRepositories(ctx context.Context, db DBTX, tenantID uuid.U
 }
 
 const pageRuns = `-- name: PageRuns :many
-SELECT x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no, x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase, x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched, x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest, x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category, x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced, x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation, x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
+SELECT x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no, x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase, x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched, x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest, x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category, x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced, x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation, x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
        coalesce(w.name, '')::text AS worker_name, coalesce(b.isolation, '')::text AS worker_isolation,
        l.acquired_at AS lease_acquired_at, l.heartbeat_at AS lease_heartbeat_at, l.expires_at AS lease_expires_at
 FROM runs x
@@ -908,6 +948,7 @@ func (q *Queries) PageRuns(ctx context.Context, db DBTX, arg PageRunsParams) ([]
 			&i.Run.StopSignalAt,
 			&i.Run.AgentProfile,
 			&i.Run.AdapterVersion,
+			&i.Run.Route,
 			&i.TaskTitle,
 			&i.RequestedBy,
 			&i.TaskProfile,
@@ -1487,10 +1528,63 @@ const runWaits = `-- name: RunWaits :one
 SELECT d.available_at FROM run_delayed d WHERE d.tenant_id = $1 AND d.run_id = $2
 `
 
-// Until when a delayed item waits, and how many workers could take the phase now.
+// Until when a delayed item waits.
 func (q *Queries) RunWaits(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (time.Time, error) {
 	row := db.QueryRow(ctx, runWaits, tenantID, runID)
 	var available_at time.Time
 	err := row.Scan(&available_at)
 	return available_at, err
+}
+
+const waitingItem = `-- name: WaitingItem :one
+SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, coalesce(CASE WHEN q.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+        WHERE e.run_id = q.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
+    '00000000-0000-0000-0000-000000000000')::uuid AS maker,
+    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.phase = q.phase AND a.queue = q.queue AND a.tenant_id = q.tenant_id
+        AND (a.rank, a.run_id) < (q.rank, q.run_id) LIMIT 1000) x)::int AS ahead
+FROM run_queue q WHERE q.tenant_id = $1 AND q.run_id = $2
+`
+
+type WaitingItemRow struct {
+	RunID        uuid.UUID `json:"run_id"`
+	TenantID     uuid.UUID `json:"tenant_id"`
+	Phase        string    `json:"phase"`
+	RepositoryID uuid.UUID `json:"repository_id"`
+	UserID       uuid.UUID `json:"user_id"`
+	Queue        string    `json:"queue"`
+	Risk         string    `json:"risk"`
+	Provider     string    `json:"provider"`
+	Pool         string    `json:"pool"`
+	Priority     int16     `json:"priority"`
+	VisibleAt    time.Time `json:"visible_at"`
+	Seq          *int64    `json:"seq"`
+	Requires     []string  `json:"requires"`
+	Rank         time.Time `json:"rank"`
+	Maker        uuid.UUID `json:"maker"`
+	Ahead        int32     `json:"ahead"`
+}
+
+// A READY item, who made the result that it is to verify, and how many of its tenant's go before it (at most a thousand are counted).
+func (q *Queries) WaitingItem(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (WaitingItemRow, error) {
+	row := db.QueryRow(ctx, waitingItem, tenantID, runID)
+	var i WaitingItemRow
+	err := row.Scan(
+		&i.RunID,
+		&i.TenantID,
+		&i.Phase,
+		&i.RepositoryID,
+		&i.UserID,
+		&i.Queue,
+		&i.Risk,
+		&i.Provider,
+		&i.Pool,
+		&i.Priority,
+		&i.VisibleAt,
+		&i.Seq,
+		&i.Requires,
+		&i.Rank,
+		&i.Maker,
+		&i.Ahead,
+	)
+	return i, err
 }

@@ -73,7 +73,7 @@ func (q *Queries) LastFailure(ctx context.Context, db DBTX, runID uuid.UUID) (st
 }
 
 const loadRun = `-- name: LoadRun :one
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, clock_timestamp()::timestamptz AS now,
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
 FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2
 `
@@ -159,6 +159,7 @@ func (q *Queries) LoadRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 		&i.Run.StopSignalAt,
 		&i.Run.AgentProfile,
 		&i.Run.AdapterVersion,
+		&i.Run.Route,
 		&i.Now,
 		&i.LeaseLive,
 	)
@@ -166,7 +167,7 @@ func (q *Queries) LoadRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 }
 
 const loadRuns = `-- name: LoadRuns :many
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, clock_timestamp()::timestamptz AS now,
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
 FROM runs WHERE runs.id = ANY($1::uuid[])
 `
@@ -258,6 +259,7 @@ func (q *Queries) LoadRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]Loa
 			&i.Run.StopSignalAt,
 			&i.Run.AgentProfile,
 			&i.Run.AdapterVersion,
+			&i.Run.Route,
 			&i.Now,
 			&i.LeaseLive,
 		); err != nil {
@@ -272,7 +274,7 @@ func (q *Queries) LoadRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]Loa
 }
 
 const lockRun = `-- name: LockRun :one
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, clock_timestamp()::timestamptz AS now,
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
 FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2
 FOR NO KEY UPDATE OF runs
@@ -358,6 +360,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 		&i.Run.StopSignalAt,
 		&i.Run.AgentProfile,
 		&i.Run.AdapterVersion,
+		&i.Run.Route,
 		&i.Now,
 		&i.LeaseLive,
 	)
@@ -365,7 +368,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 }
 
 const lockRuns = `-- name: LockRuns :many
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, clock_timestamp()::timestamptz AS now FROM runs WHERE runs.id = ANY($1::uuid[])
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now FROM runs WHERE runs.id = ANY($1::uuid[])
 ORDER BY runs.id FOR NO KEY UPDATE OF runs
 `
 
@@ -454,6 +457,7 @@ func (q *Queries) LockRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]Loc
 			&i.Run.StopSignalAt,
 			&i.Run.AgentProfile,
 			&i.Run.AdapterVersion,
+			&i.Run.Route,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -548,7 +552,7 @@ func (q *Queries) ReplayEvents(ctx context.Context, db DBTX, runID uuid.UUID) ([
 }
 
 const replayRuns = `-- name: ReplayRuns :many
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version FROM runs WHERE runs.id > $1 ORDER BY runs.id LIMIT $2
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route FROM runs WHERE runs.id > $1 ORDER BY runs.id LIMIT $2
 `
 
 type ReplayRunsRow struct {
@@ -635,6 +639,7 @@ func (q *Queries) ReplayRuns(ctx context.Context, db DBTX, iD uuid.UUID, limit i
 			&i.Run.StopSignalAt,
 			&i.Run.AgentProfile,
 			&i.Run.AdapterVersion,
+			&i.Run.Route,
 		); err != nil {
 			return nil, err
 		}
@@ -660,7 +665,7 @@ func (q *Queries) ResultMaker(ctx context.Context, db DBTX, runID uuid.UUID) (uu
 }
 
 const runContract = `-- name: RunContract :one
-SELECT t.contract, t.requested_by, t.agent_profile, t.cancel_requested, r.name AS repository, r.scope, r.forbidden, r.forge_id, r.default_branch,
+SELECT t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, r.name AS repository, r.scope, r.forbidden, r.requires, r.forge_id, r.default_branch,
     coalesce(m.roles, '{}')::text[] AS roles
 FROM tasks t JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
@@ -671,10 +676,12 @@ type RunContractRow struct {
 	Contract        json.RawMessage `json:"contract"`
 	RequestedBy     uuid.UUID       `json:"requested_by"`
 	AgentProfile    string          `json:"agent_profile"`
+	Priority        int16           `json:"priority"`
 	CancelRequested bool            `json:"cancel_requested"`
 	Repository      string          `json:"repository"`
 	Scope           []string        `json:"scope"`
 	Forbidden       []string        `json:"forbidden"`
+	Requires        []string        `json:"requires"`
 	ForgeID         uuid.UUID       `json:"forge_id"`
 	DefaultBranch   string          `json:"default_branch"`
 	Roles           []string        `json:"roles"`
@@ -688,10 +695,12 @@ func (q *Queries) RunContract(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 		&i.Contract,
 		&i.RequestedBy,
 		&i.AgentProfile,
+		&i.Priority,
 		&i.CancelRequested,
 		&i.Repository,
 		&i.Scope,
 		&i.Forbidden,
+		&i.Requires,
 		&i.ForgeID,
 		&i.DefaultBranch,
 		&i.Roles,

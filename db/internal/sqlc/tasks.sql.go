@@ -25,9 +25,9 @@ func (q *Queries) InsertPolicyDecision(ctx context.Context, db DBTX, decision js
 
 const insertTask = `-- name: InsertTask :exec
 INSERT INTO tasks (id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile,
-    parent_task_id, template_id, requested_by, state, version, max_runs, auto_run, reason, reason_words)
+    parent_task_id, template_id, requested_by, state, version, max_runs, auto_run, reason, reason_words, priority)
 SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest,
-    t.agent_profile, t.parent_task_id, t.template_id, t.requested_by, t.state, t.version, t.max_runs, t.auto_run, t.reason, t.reason_words
+    t.agent_profile, t.parent_task_id, t.template_id, t.requested_by, t.state, t.version, t.max_runs, t.auto_run, t.reason, t.reason_words, t.priority
 FROM jsonb_populate_record(NULL::tasks, $1::jsonb) t
 `
 
@@ -48,7 +48,7 @@ func (q *Queries) InsertTaskEvents(ctx context.Context, db DBTX, events json.Raw
 }
 
 const lockTask = `-- name: LockTask :one
-SELECT id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile, parent_task_id, template_id, template_version, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, cancel_requested, awaits_merge, auto_run, reason, reason_words, created_at, updated_at FROM tasks WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile, parent_task_id, template_id, template_version, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, cancel_requested, awaits_merge, auto_run, reason, reason_words, created_at, updated_at, priority FROM tasks WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockTask(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID) (Task, error) {
@@ -84,12 +84,13 @@ func (q *Queries) LockTask(ctx context.Context, db DBTX, tenantID uuid.UUID, iD 
 		&i.ReasonWords,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Priority,
 	)
 	return i, err
 }
 
 const repository = `-- name: Repository :one
-SELECT id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, created_by, created_at FROM repositories WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, created_by, created_at, requires FROM repositories WHERE tenant_id = $1 AND id = $2
 `
 
 func (q *Queries) Repository(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID) (Repository, error) {
@@ -107,6 +108,7 @@ func (q *Queries) Repository(ctx context.Context, db DBTX, tenantID uuid.UUID, i
 		&i.Forbidden,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.Requires,
 	)
 	return i, err
 }
@@ -123,7 +125,7 @@ func (q *Queries) Roles(ctx context.Context, db DBTX, tenantID uuid.UUID, userID
 }
 
 const task = `-- name: Task :one
-SELECT id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile, parent_task_id, template_id, template_version, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, cancel_requested, awaits_merge, auto_run, reason, reason_words, created_at, updated_at FROM tasks WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile, parent_task_id, template_id, template_version, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, cancel_requested, awaits_merge, auto_run, reason, reason_words, created_at, updated_at, priority FROM tasks WHERE tenant_id = $1 AND id = $2
 `
 
 func (q *Queries) Task(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID) (Task, error) {
@@ -159,6 +161,7 @@ func (q *Queries) Task(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid
 		&i.ReasonWords,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Priority,
 	)
 	return i, err
 }

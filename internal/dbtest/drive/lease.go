@@ -33,16 +33,17 @@ func (w *World) Claim(ctx context.Context, by Worker, phases ...run.Phase) (*Lea
 	return &Lease{Claimed: got[0], Worker: by, w: w}, nil
 }
 
-// ClaimRun claims that run's item: the tenant's others are held back meanwhile, as if other claimers were at them.
+// ClaimRun claims that run's item and no other: the item is put into a queue of its own, which a boot of the worker made for it serves.
 func (w *World) ClaimRun(ctx context.Context, by Worker, ref db.Ref) (*Lease, error) {
-	tx, err := w.Owner.Begin(ctx)
+	queue := "only-" + ref.Run.String()
+	boot, err := w.Store.RegisterBoot(ctx, by.WorkerID, db.Boot{Name: by.Name, Version: "test", Phases: by.Phases, Isolation: "bwrap", MaxConcurrent: 1, Queues: []string{queue}})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if _, err := tx.Exec(ctx, `SELECT FROM run_queue WHERE tenant_id = $1 AND run_id <> $2 FOR UPDATE`, ref.Tenant, ref.Run); err != nil {
+	if _, err := w.Owner.Exec(ctx, `UPDATE run_queue SET queue = $2 WHERE run_id = $1`, ref.Run, queue); err != nil {
 		return nil, err
 	}
+	by.Boot = boot
 	l, err := w.Claim(ctx, by)
 	switch {
 	case err != nil:

@@ -1,0 +1,350 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/coalesce"
+	"signalbox/internal/fault"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+	"signalbox/internal/schedule"
+	"signalbox/internal/typeid"
+)
+
+// claimBatch is several claims in one transaction: who asks, what room each has, and what was given.
+type claimBatch struct {
+	s        *Store
+	tx       pgx.Tx
+	requests []ClaimRequest
+	boots    map[uuid.UUID]sqlc.LockBootsRow
+	answers  []coalesce.Result[given]
+	offers   []schedule.Offer // of the request with the same index
+	state    schedule.State
+	write    write
+	steps    [][]step
+}
+
+// claimAll carries out claims together. Where that fails as a whole, each is carried out for itself.
+func (s *Store) claimAll(ctx context.Context, requests []ClaimRequest) []coalesce.Result[given] {
+	out, err := s.claimTogether(ctx, requests)
+	if err == nil {
+		return out
+	}
+	out = make([]coalesce.Result[given], len(requests))
+	if len(requests) == 1 {
+		out[0].Err = err
+		return out
+	}
+	for i, r := range requests {
+		one, err := s.claimTogether(ctx, []ClaimRequest{r})
+		if out[i].Err = err; err == nil {
+			out[i] = one[0]
+		}
+	}
+	return out
+}
+
+func (s *Store) claimTogether(ctx context.Context, requests []ClaimRequest) ([]coalesce.Result[given], error) {
+	var b *claimBatch
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		b = &claimBatch{s: s, tx: tx, requests: requests, answers: make([]coalesce.Result[given], len(requests)), offers: make([]schedule.Offer, len(requests))}
+		if err := b.ask(ctx); err != nil {
+			return err
+		}
+		return b.give(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.ring(b.write.changes()...)
+	return b.answers, nil
+}
+
+// ask settles what needs no decision: boots that are over, claims that were answered before, and how much room each has.
+func (b *claimBatch) ask(ctx context.Context) error {
+	boots, claims := make([]uuid.UUID, len(b.requests)), make([]string, len(b.requests))
+	for i, r := range b.requests {
+		boots[i], claims[i] = r.Boot, r.ClaimID
+	}
+	rows, err := b.s.q.LockBoots(ctx, b.tx, b.s.timing.LeaseTTL.Seconds(), boots)
+	if err != nil {
+		return fmt.Errorf("lock boots: %w", err)
+	}
+	b.boots = make(map[uuid.UUID]sqlc.LockBootsRow, len(rows))
+	for _, r := range rows {
+		b.boots[r.WorkerBoot.ID] = r
+	}
+	before, err := b.s.q.LeasesOfClaims(ctx, b.tx, claims)
+	if err != nil {
+		return fmt.Errorf("look up the claims: %w", err)
+	}
+	held, err := b.s.q.LeasesOfBoots(ctx, b.tx, boots)
+	if err != nil {
+		return fmt.Errorf("count leases: %w", err)
+	}
+	room := map[uuid.UUID]int{}
+	for id, r := range b.boots {
+		room[id] = int(r.WorkerBoot.MaxConcurrent)
+	}
+	for _, h := range held {
+		room[h.BootID] -= int(h.Held)
+	}
+	for i, r := range b.requests {
+		b.settle(i, r, before, room)
+	}
+	return nil
+}
+
+func (b *claimBatch) settle(i int, r ClaimRequest, before []sqlc.LeasesOfClaimsRow, room map[uuid.UUID]int) {
+	row, ok := b.boots[r.Boot]
+	boot := row.WorkerBoot
+	if !ok || boot.WorkerID != r.Worker.ID {
+		b.answers[i].Err = fault.New(fault.Conflict, "No work was given: this boot is not known. Register again.").WithCode("unknown_boot").WithStop()
+		return
+	}
+	for _, x := range before {
+		if l := x.RunLease; l.ClaimID == r.ClaimID && l.BootID == r.Boot {
+			b.answers[i].Out.leases = append(b.answers[i].Out.leases, Claimed{Ref: Ref{l.TenantID, l.RunID}, State: run.State(x.State), TTL: b.s.timing.LeaseTTL,
+				Lease: run.Lease{ID: l.LeaseID, Token: l.FencingToken, Phase: run.Phase(l.Phase), Worker: l.WorkerID.String(), Boot: l.BootID.String()}})
+		}
+	}
+	switch {
+	case len(b.answers[i].Out.leases) > 0:
+		b.answers[i].Out.replayed = true
+	case boot.State == "STOPPED" || boot.State == "DEAD":
+		b.answers[i].Err = fault.New(fault.Conflict, "No work was given: this boot is over. Register again.").WithCode("unknown_boot").WithStop()
+	case r.waiting && !row.Heard:
+		// A process that was stopped keeps its connection and its question open. Work given to it would only be lost.
+	case boot.DrainRequested || boot.State == "DRAINING":
+	default:
+		free := max(min(r.Max, room[r.Boot]), 0)
+		room[r.Boot] -= free // two questions of one boot share its room
+		b.offers[i] = schedule.Offer{Worker: r.Worker.ID, Tenant: value(r.Worker.Tenant), Queues: boot.Queues, Pools: boot.Pools,
+			Capabilities: boot.Capabilities, Isolation: policy.Isolation(boot.Isolation), Free: free}
+		for _, p := range r.Phases {
+			if slices.Contains(r.Worker.Phases, p) {
+				b.offers[i].Phases = append(b.offers[i].Phases, string(p))
+			}
+		}
+	}
+}
+
+// give decides until nobody has room or nothing is left, and writes what was given.
+func (b *claimBatch) give(ctx context.Context) error {
+	lanes, err := b.lanes(ctx)
+	if err != nil || len(lanes) == 0 {
+		return err
+	}
+	if err := b.s.q.HoldOffClaims(ctx, b.tx); err != nil {
+		return fmt.Errorf("hold off other claims: %w", err)
+	}
+	if err := b.count(ctx, lanes); err != nil {
+		return err
+	}
+	passed := map[uuid.UUID]bool{} // items that were looked at and gave nothing
+	for depth := b.depth(len(lanes)); b.free() > 0 && len(lanes) > 0 && depth <= maxDepth; {
+		items, read, err := b.heads(ctx, lanes, depth, passed)
+		if err != nil {
+			return err
+		}
+		got := schedule.Assign(b.state, b.offers, items)
+		if err := b.grant(ctx, got, passed); err != nil {
+			return err
+		}
+		if len(got) == 0 {
+			// Nothing of what was seen can be given: look behind it, in the lanes that have more.
+			lanes = slices.DeleteFunc(lanes, func(l schedule.Lane) bool { return read[l] < depth })
+			depth *= 8
+		}
+	}
+	return b.flush(ctx)
+}
+
+// maxDepth bounds how far behind a lane's first item one claim looks. What cannot be given now stands at the front of a
+// lane only while a limit holds or no worker suits; both are looked at again with every claim.
+const maxDepth = 1 << 16
+
+// depth is how many items of each lane are looked at first: enough for all room in a lane alone, fewer where many share.
+func (b *claimBatch) depth(lanes int) int { return max(2, 2*b.free()/lanes) }
+
+func (b *claimBatch) free() (n int) {
+	for _, o := range b.offers {
+		n += o.Free
+	}
+	return n
+}
+
+// lanes are those that somebody who has room serves at all.
+func (b *claimBatch) lanes(ctx context.Context) ([]schedule.Lane, error) {
+	if b.free() == 0 {
+		return nil, nil
+	}
+	rows, err := b.s.q.Lanes(ctx, b.tx)
+	if err != nil {
+		return nil, fmt.Errorf("look who waits: %w", err)
+	}
+	var out []schedule.Lane
+	for _, r := range rows {
+		l := schedule.Lane{Phase: r.Phase, Queue: r.Queue, Tenant: r.TenantID, User: r.UserID}
+		if slices.ContainsFunc(b.offers, func(o schedule.Offer) bool { return o.Free > 0 && o.ServesLane(l) }) {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// count reads, while no other claim decides, what the limits are counted from.
+func (b *claimBatch) count(ctx context.Context, lanes []schedule.Lane) error {
+	var tenants []uuid.UUID
+	for _, l := range lanes {
+		tenants = append(tenants, l.Tenant)
+	}
+	var err error
+	b.state, err = b.s.scheduleState(ctx, b.tx, tenants)
+	return err
+}
+
+// heads are the first items of the lanes without those that were passed over, and how many were read of each lane.
+func (b *claimBatch) heads(ctx context.Context, lanes []schedule.Lane, depth int, passed map[uuid.UUID]bool) ([]schedule.Item, map[schedule.Lane]int, error) {
+	ask := make([]sqlc.RunQueue, len(lanes))
+	for i, l := range lanes {
+		ask[i] = sqlc.RunQueue{Phase: l.Phase, Queue: l.Queue, TenantID: l.Tenant, UserID: l.User}
+	}
+	raw, err := encode(ask)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := b.s.q.HeadsOfLanes(ctx, b.tx, raw, int32(depth))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the first items: %w", err)
+	}
+	items, read := make([]schedule.Item, 0, len(rows)), map[schedule.Lane]int{}
+	for _, r := range rows {
+		i := itemOf(r)
+		if read[i.Lane()]++; !passed[i.Run] {
+			items = append(items, i)
+		}
+	}
+	return items, read, nil
+}
+
+func itemOf(r sqlc.HeadsOfLanesRow) schedule.Item {
+	return schedule.Item{Run: r.RunID, Tenant: r.TenantID, User: r.UserID, Repository: r.RepositoryID, Phase: r.Phase, Risk: policy.Risk(r.Risk),
+		Rank: r.Rank, Since: r.VisibleAt, Maker: r.Maker,
+		Route: policy.Route{Queue: r.Queue, Pool: r.Pool, Provider: r.Provider, Priority: int(r.Priority), Requires: r.Requires}}
+}
+
+// grant turns what was decided into leases: items are locked, then runs, in the order of their ids; each run is asked
+// once more. An item that gives nothing is passed over from then on.
+func (b *claimBatch) grant(ctx context.Context, grants []schedule.Grant, passed map[uuid.UUID]bool) error {
+	ids := make([]uuid.UUID, len(grants))
+	for i, g := range grants {
+		ids[i] = g.Item.Run
+		passed[g.Item.Run] = true
+	}
+	held, err := b.s.q.LockItems(ctx, b.tx, ids)
+	if err != nil {
+		return fmt.Errorf("lock items: %w", err)
+	}
+	rows, err := b.s.q.LockRuns(ctx, b.tx, held)
+	if err != nil {
+		return fmt.Errorf("lock runs: %w", err)
+	}
+	tokens, err := b.s.q.NextTokens(ctx, b.tx, int32(len(grants)))
+	if err != nil {
+		return fmt.Errorf("take fencing tokens: %w", err)
+	}
+	for i, g := range grants {
+		n := slices.IndexFunc(rows, func(r sqlc.LockRunsRow) bool { return r.Run.ID == g.Item.Run })
+		if n < 0 {
+			continue // somebody took the item away meanwhile
+		}
+		if err := b.lease(ctx, g, rows[n], tokens[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockRunsRow, token int64) error {
+	r, err := toRun(row.Run)
+	if err != nil {
+		return err
+	}
+	request := b.requests[g.Offer]
+	ev, err := b.event(ctx, g, r, row, token)
+	if err != nil {
+		return err
+	}
+	steps, err := reduceAll(r, ev)
+	if err != nil {
+		return b.s.staleItem(ctx, b.tx, r, g.Item.Phase)
+	}
+	c := &claimed{worker: request.Worker.ID, boot: request.Boot, user: g.Item.User, claimID: request.ClaimID, route: g.Item.Route}
+	if err := b.write.add(row.Run, steps, b.s.timing, c); err != nil {
+		return err
+	}
+	b.steps = append(b.steps, steps)
+	if after := steps[len(steps)-1].res.Run; after.Lease != nil {
+		a := &b.answers[g.Offer].Out
+		a.leases = append(a.leases, Claimed{Ref{r.Tenant, r.ID}, *after.Lease, after.State, b.s.timing.LeaseTTL})
+		b.offers[g.Offer].Free--
+		b.state.Held = append(b.state.Held, schedule.Held{Tenant: g.Item.Tenant, User: g.Item.User, Repository: g.Item.Repository, Risk: g.Item.Risk,
+			Provider: g.Item.Provider, Pool: g.Item.Pool, Count: 1, Newest: b.state.Now})
+	}
+	return nil
+}
+
+// event asks today's policy: a run that is denied ends here, any other gets its lease.
+func (b *claimBatch) event(ctx context.Context, g schedule.Grant, r run.Run, row sqlc.LockRunsRow, token int64) (run.Event, error) {
+	request := b.requests[g.Offer]
+	f := run.Facts{Rules: b.state.Tenants[r.Tenant].Rules}
+	if _, err := b.s.contractFacts(ctx, b.tx, r, &f); err != nil {
+		return run.Event{}, err
+	}
+	p := f.Policy
+	p.Phase = g.Item.Phase
+	now := micro(row.Now)
+	if d := policy.Admission(f.Rules, p); d.Verdict == policy.Deny {
+		return run.Event{ID: fmt.Sprintf("denied-%d", token), At: now, By: run.Actor{Kind: run.Policy, ID: d.PolicyVersion},
+			Payload: run.PolicyDeniedEvent{PolicyVersion: d.PolicyVersion, Code: run.CodePolicyDenied, Reasons: d.Reasons}}, nil
+	}
+	boot := b.boots[request.Boot].WorkerBoot
+	lease := run.Lease{ID: typeid.New(), Token: token, Phase: run.Phase(g.Item.Phase), Worker: request.Worker.ID.String(), Boot: request.Boot.String()}
+	return run.Event{ID: fmt.Sprintf("claim-%s-%d", request.ClaimID, token), At: now, By: run.Actor{Kind: run.Worker, ID: request.Worker.ID.String(), Name: boot.Name},
+		Payload: run.LeaseAcquiredEvent{Lease: lease, Attempt: typeid.New(), TTL: b.s.timing.LeaseTTL}}, nil
+}
+
+func (b *claimBatch) flush(ctx context.Context) error {
+	if len(b.write.runs) == 0 {
+		return nil
+	}
+	done, err := b.s.flush(ctx, b.tx, &b.write)
+	if err != nil {
+		return fmt.Errorf("write claims: %w", err)
+	}
+	if len(done) != len(b.write.runs) {
+		return fmt.Errorf("a claimed run moved under its own lock")
+	}
+	for _, st := range b.steps {
+		if err := b.s.followTask(ctx, b.tx, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// staleItem puts away an item whose run has moved on: the delivery does nothing.
+// Where the run has waiting work of another phase, the row becomes its item.
+func (s *Store) staleItem(ctx context.Context, tx pgx.Tx, r run.Run, phase string) error {
+	if r.Queued != "" && string(r.Queued) != phase {
+		return wrap("set the item's phase right", s.q.SetItemPhase(ctx, tx, r.ID, string(r.Queued)))
+	}
+	return wrap("drop stale item", s.q.DropItem(ctx, tx, r.ID))
+}

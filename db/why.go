@@ -1,0 +1,63 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/policy"
+	"signalbox/internal/schedule"
+)
+
+// Wait is why nobody works on a run that has work to do.
+type Wait struct {
+	// Until is set while the run is put off after a failure.
+	Until time.Time
+	// Reason is why its item has not been given out; its code is empty where there is no item.
+	Reason schedule.Reason
+}
+
+// Why says truthfully why a run waits for a worker, decided by the same rules by which claims are (R-Q-7).
+func (s *Store) Why(ctx context.Context, tenant, id uuid.UUID) (Wait, error) {
+	until, err := s.q.RunWaits(ctx, s.pool, tenant, id)
+	if err == nil {
+		return Wait{Until: until.UTC()}, nil
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return Wait{}, fmt.Errorf("look at the delays: %w", err)
+	}
+	row, err := s.q.WaitingItem(ctx, s.pool, tenant, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Wait{}, nil
+	}
+	if err != nil {
+		return Wait{}, fmt.Errorf("look at the queue: %w", err)
+	}
+	state, err := s.scheduleState(ctx, s.pool, []uuid.UUID{tenant})
+	if err != nil {
+		return Wait{}, err
+	}
+	live, err := s.q.LiveOffers(ctx, s.pool, tenant, s.timing.LeaseTTL.Seconds())
+	if err != nil {
+		return Wait{}, fmt.Errorf("look at the workers: %w", err)
+	}
+	offers := make([]schedule.Offer, 0, len(live))
+	for _, w := range live {
+		offers = append(offers, offerOf(w))
+	}
+	item := itemOf(sqlc.HeadsOfLanesRow{RunID: row.RunID, TenantID: row.TenantID, Phase: row.Phase, RepositoryID: row.RepositoryID, UserID: row.UserID, Queue: row.Queue,
+		Risk: row.Risk, Provider: row.Provider, Pool: row.Pool, Priority: row.Priority, VisibleAt: row.VisibleAt, Requires: row.Requires, Rank: row.Rank, Maker: row.Maker})
+	return Wait{Reason: schedule.Why(state, offers, item, int(row.Ahead))}, nil
+}
+
+func offerOf(w sqlc.LiveOffersRow) schedule.Offer {
+	phases := slices.DeleteFunc(w.Phases, func(p string) bool { return !slices.Contains(w.Allowed, p) })
+	return schedule.Offer{Worker: w.WorkerID, Tenant: value(w.TenantID), Phases: phases, Queues: w.Queues, Pools: w.Pools, Capabilities: w.Capabilities,
+		Isolation: policy.Isolation(w.Isolation), Free: int(w.Free)}
+}
