@@ -26,8 +26,10 @@ type claimBatch struct {
 	answers  []coalesce.Result[given]
 	offers   []schedule.Offer // of the request with the same index
 	state    schedule.State
-	write    write
-	steps    [][]step
+	// contracts are those of the runs that were chosen.
+	contracts map[uuid.UUID]sqlc.RunContractsRow
+	write     write
+	steps     [][]step
 }
 
 // claimAll carries out claims together. Where that fails as a whole, each is carried out for itself.
@@ -53,7 +55,7 @@ func (s *Store) claimAll(ctx context.Context, requests []ClaimRequest) []coalesc
 func (s *Store) claimTogether(ctx context.Context, requests []ClaimRequest) ([]coalesce.Result[given], error) {
 	var b *claimBatch
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		b = &claimBatch{s: s, tx: tx, requests: requests, answers: make([]coalesce.Result[given], len(requests)), offers: make([]schedule.Offer, len(requests))}
+		b = &claimBatch{s: s, tx: tx, requests: requests, answers: make([]coalesce.Result[given], len(requests)), offers: make([]schedule.Offer, len(requests)), contracts: map[uuid.UUID]sqlc.RunContractsRow{}}
 		if err := b.ask(ctx); err != nil {
 			return err
 		}
@@ -68,9 +70,9 @@ func (s *Store) claimTogether(ctx context.Context, requests []ClaimRequest) ([]c
 
 // ask settles what needs no decision: boots that are over, claims that were answered before, and how much room each has.
 func (b *claimBatch) ask(ctx context.Context) error {
-	boots, claims := make([]uuid.UUID, len(b.requests)), make([]string, len(b.requests))
+	boots := make([]uuid.UUID, len(b.requests))
 	for i, r := range b.requests {
-		boots[i], claims[i] = r.Boot, r.ClaimID
+		boots[i] = r.Boot
 	}
 	rows, err := b.s.q.LockBoots(ctx, b.tx, b.s.timing.LeaseTTL.Seconds(), boots)
 	if err != nil {
@@ -80,37 +82,60 @@ func (b *claimBatch) ask(ctx context.Context) error {
 	for _, r := range rows {
 		b.boots[r.WorkerBoot.ID] = r
 	}
-	before, err := b.s.q.LeasesOfClaims(ctx, b.tx, claims)
-	if err != nil {
-		return fmt.Errorf("look up the claims: %w", err)
-	}
 	held, err := b.s.q.LeasesOfBoots(ctx, b.tx, boots)
 	if err != nil {
-		return fmt.Errorf("count leases: %w", err)
+		return fmt.Errorf("load what the boots hold: %w", err)
 	}
 	room := map[uuid.UUID]int{}
 	for id, r := range b.boots {
 		room[id] = int(r.WorkerBoot.MaxConcurrent)
 	}
 	for _, h := range held {
-		room[h.BootID] -= int(h.Held)
+		room[h.BootID]--
 	}
 	for i, r := range b.requests {
-		b.settle(i, r, before, room)
+		b.settle(i, r, held, room)
+	}
+	return b.states(ctx)
+}
+
+// states completes the answers that were given before by what became of their runs since.
+func (b *claimBatch) states(ctx context.Context) error {
+	var ids []uuid.UUID
+	for _, a := range b.answers {
+		for _, l := range a.Out.leases {
+			ids = append(ids, l.Ref.Run)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := b.s.q.StatesOfRuns(ctx, b.tx, ids)
+	if err != nil {
+		return fmt.Errorf("load the states of claimed runs: %w", err)
+	}
+	state := make(map[uuid.UUID]run.State, len(rows))
+	for _, r := range rows {
+		state[r.ID] = run.State(r.State)
+	}
+	for _, a := range b.answers {
+		for n, l := range a.Out.leases {
+			a.Out.leases[n].State = state[l.Ref.Run]
+		}
 	}
 	return nil
 }
 
-func (b *claimBatch) settle(i int, r ClaimRequest, before []sqlc.LeasesOfClaimsRow, room map[uuid.UUID]int) {
+func (b *claimBatch) settle(i int, r ClaimRequest, held []sqlc.LeasesOfBootsRow, room map[uuid.UUID]int) {
 	row, ok := b.boots[r.Boot]
 	boot := row.WorkerBoot
 	if !ok || boot.WorkerID != r.Worker.ID {
 		b.answers[i].Err = fault.New(fault.Conflict, "No work was given: this boot is not known. Register again.").WithCode("unknown_boot").WithStop()
 		return
 	}
-	for _, x := range before {
-		if l := x.RunLease; l.ClaimID == r.ClaimID && l.BootID == r.Boot {
-			b.answers[i].Out.leases = append(b.answers[i].Out.leases, Claimed{Ref: Ref{l.TenantID, l.RunID}, State: run.State(x.State), TTL: b.s.timing.LeaseTTL,
+	for _, l := range held {
+		if l.ClaimID == r.ClaimID && l.BootID == r.Boot {
+			b.answers[i].Out.leases = append(b.answers[i].Out.leases, Claimed{Ref: Ref{l.TenantID, l.RunID}, TTL: b.s.timing.LeaseTTL,
 				Lease: run.Lease{ID: l.LeaseID, Token: l.FencingToken, Phase: run.Phase(l.Phase), Worker: l.WorkerID.String(), Boot: l.BootID.String()}})
 		}
 	}
@@ -248,37 +273,36 @@ func (b *claimBatch) grant(ctx context.Context, grants []schedule.Grant, passed 
 		ids[i] = g.Item.Run
 		passed[g.Item.Run] = true
 	}
-	held, err := b.s.q.LockItems(ctx, b.tx, ids)
+	rows, err := b.s.q.LockItemsOfRuns(ctx, b.tx, ids)
 	if err != nil {
-		return fmt.Errorf("lock items: %w", err)
+		return fmt.Errorf("lock items and runs: %w", err)
 	}
-	rows, err := b.s.q.LockRuns(ctx, b.tx, held)
+	contracts, err := b.s.q.RunContracts(ctx, b.tx, ids)
 	if err != nil {
-		return fmt.Errorf("lock runs: %w", err)
+		return fmt.Errorf("load contracts: %w", err)
 	}
-	tokens, err := b.s.q.NextTokens(ctx, b.tx, int32(len(grants)))
-	if err != nil {
-		return fmt.Errorf("take fencing tokens: %w", err)
+	for _, c := range contracts {
+		b.contracts[c.RunID] = c
 	}
-	for i, g := range grants {
-		n := slices.IndexFunc(rows, func(r sqlc.LockRunsRow) bool { return r.Run.ID == g.Item.Run })
+	for _, g := range grants {
+		n := slices.IndexFunc(rows, func(r sqlc.LockItemsOfRunsRow) bool { return r.Run.ID == g.Item.Run })
 		if n < 0 {
 			continue // somebody took the item away meanwhile
 		}
-		if err := b.lease(ctx, g, rows[n], tokens[i]); err != nil {
+		if err := b.lease(ctx, g, rows[n]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockRunsRow, token int64) error {
+func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockItemsOfRunsRow) error {
 	r, err := toRun(row.Run)
 	if err != nil {
 		return err
 	}
 	request := b.requests[g.Offer]
-	ev, err := b.event(ctx, g, r, row, token)
+	ev, err := b.event(g, r, row)
 	if err != nil {
 		return err
 	}
@@ -302,10 +326,14 @@ func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockR
 }
 
 // event asks today's policy: a run that is denied ends here, any other gets its lease.
-func (b *claimBatch) event(ctx context.Context, g schedule.Grant, r run.Run, row sqlc.LockRunsRow, token int64) (run.Event, error) {
-	request := b.requests[g.Offer]
+func (b *claimBatch) event(g schedule.Grant, r run.Run, row sqlc.LockItemsOfRunsRow) (run.Event, error) {
+	request, token := b.requests[g.Offer], row.Token
 	f := run.Facts{Rules: b.state.Tenants[r.Tenant].Rules}
-	if _, err := b.s.contractFacts(ctx, b.tx, r, &f); err != nil {
+	c, ok := b.contracts[r.ID]
+	if !ok {
+		return run.Event{}, fmt.Errorf("run %s has no contract", r.ID)
+	}
+	if _, err := contractOf(c, r, &f); err != nil {
 		return run.Event{}, err
 	}
 	p := f.Policy

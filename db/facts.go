@@ -158,10 +158,17 @@ type screening struct {
 
 // contractFacts fills in what task, repository and requester say.
 func (s *Store) contractFacts(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Facts) (screening, error) {
-	c, err := s.q.RunContract(ctx, h, r.Tenant, r.Task)
+	rows, err := s.q.RunContracts(ctx, h, []uuid.UUID{r.ID})
 	if err != nil {
 		return screening{}, fmt.Errorf("load the task's contract: %w", err)
 	}
+	if len(rows) != 1 || r.Tenant == uuid.Nil {
+		return screening{}, fmt.Errorf("run %s has no contract", r.ID)
+	}
+	return contractOf(rows[0], r, f)
+}
+
+func contractOf(c sqlc.RunContractsRow, r run.Run, f *run.Facts) (screening, error) {
 	var k run.Contract
 	if err := decode(c.Contract, &k, "contract"); err != nil {
 		return screening{}, err

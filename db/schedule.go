@@ -2,7 +2,9 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,40 +17,50 @@ import (
 // scheduleState is what a decision about waiting work needs to know, for the items of some tenants.
 func (s *Store) scheduleState(ctx context.Context, h sqlc.DBTX, tenants []uuid.UUID) (schedule.State, error) {
 	out := schedule.State{Aging: s.timing.Aging, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]time.Time{}}
-	var err error
-	if out.Now, err = s.q.Now(ctx, h); err != nil {
+	// The default tenant's policy holds the rules over all.
+	facts, err := s.q.ScheduleFacts(ctx, h, append(slices.Clone(tenants), DefaultTenant))
+	if err != nil {
+		return out, fmt.Errorf("load what the decision needs: %w", err)
+	}
+	out.Now = facts.Now
+	var held []heldRow
+	var known []tenantRow
+	if err := errors.Join(decode(facts.Held, &held, "held"), decode(facts.Tenants, &known, "tenants"), decode(facts.Pauses, &out.Parked, "pauses")); err != nil {
 		return out, err
 	}
-	counts, err := s.q.LeaseCounts(ctx, h)
-	if err != nil {
-		return out, fmt.Errorf("count leases: %w", err)
+	for _, h := range held {
+		out.Held = append(out.Held, schedule.Held{Tenant: h.TenantID, User: h.UserID, Repository: h.RepositoryID, Risk: policy.Risk(h.Risk),
+			Provider: h.Provider, Pool: h.Pool, Count: h.Held, Newest: h.Newest})
 	}
-	for _, c := range counts {
-		out.Held = append(out.Held, schedule.Held{Tenant: c.TenantID, User: c.UserID, Repository: c.RepositoryID, Risk: policy.Risk(c.Risk),
-			Provider: c.Provider, Pool: c.Pool, Count: int(c.Held), Newest: c.Newest})
-	}
-	names, err := s.q.TenantNames(ctx, h, tenants)
-	if err != nil {
-		return out, fmt.Errorf("load tenants: %w", err)
-	}
-	for _, t := range names {
-		rules, err := s.rulesOf(ctx, h, t.ID)
-		if err != nil {
-			return out, err
+	for _, t := range known {
+		rules := policy.Default()
+		if t.Document != "" {
+			if rules, err = s.rules.parse(t.Document); err != nil {
+				// Its work waits and says why; the others' goes on.
+				s.log.ErrorContext(ctx, "a tenant's policy cannot be read", "tenant", t.Name, "error", err)
+				continue
+			}
 		}
 		out.Tenants[t.ID] = schedule.Tenant{Name: t.Name, Rules: rules}
 	}
-	overall, err := s.rulesOf(ctx, h, DefaultTenant)
-	if err != nil {
-		return out, err
-	}
-	out.Installation = overall.Installation
-	pauses, err := s.q.ProviderPauses(ctx, h)
-	if err != nil {
-		return out, fmt.Errorf("load pauses: %w", err)
-	}
-	for _, p := range pauses {
-		out.Parked[p.Provider] = p.Until
-	}
+	out.Installation = out.Tenants[DefaultTenant].Rules.Installation
 	return out, nil
+}
+
+// heldRow and tenantRow are the rows of the query ScheduleFacts.
+type heldRow struct {
+	TenantID     uuid.UUID `json:"tenant_id"`
+	UserID       uuid.UUID `json:"user_id"`
+	RepositoryID uuid.UUID `json:"repository_id"`
+	Risk         string    `json:"risk"`
+	Provider     string    `json:"provider"`
+	Pool         string    `json:"pool"`
+	Held         int       `json:"held"`
+	Newest       time.Time `json:"newest"`
+}
+
+type tenantRow struct {
+	ID       uuid.UUID `json:"id"`
+	Name     string    `json:"name"`
+	Document string    `json:"document"`
 }

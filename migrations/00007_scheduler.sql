@@ -30,6 +30,10 @@ ALTER TABLE run_leases
     ADD COLUMN provider text NOT NULL DEFAULT '',
     ADD COLUMN pool text NOT NULL DEFAULT '';
 
+-- A claim asks what its boot holds; an answer that was lost is found there, too.
+CREATE INDEX run_leases_boot_idx ON run_leases (boot_id);
+DROP INDEX run_leases_claim_idx;
+
 ALTER TABLE worker_boots
     ADD COLUMN queues text[] NOT NULL DEFAULT '{default}',
     ADD COLUMN pools text[] NOT NULL DEFAULT '{}';
@@ -49,6 +53,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON provider_pauses TO signalbox_engine;
 
 -- +goose Down
 DROP TABLE provider_pauses;
+CREATE INDEX run_leases_claim_idx ON run_leases (claim_id);
+DROP INDEX run_leases_boot_idx;
 ALTER TABLE worker_boots DROP COLUMN queues, DROP COLUMN pools;
 ALTER TABLE run_leases DROP COLUMN queue, DROP COLUMN risk, DROP COLUMN provider, DROP COLUMN pool;
 ALTER TABLE run_delayed DROP COLUMN queue, DROP COLUMN provider, DROP COLUMN pool, DROP COLUMN priority, DROP COLUMN requires;

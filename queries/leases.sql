@@ -24,20 +24,26 @@ FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATER
     ORDER BY q.rank, q.run_id LIMIT @depth) i
 ORDER BY i.rank, i.run_id;
 
--- name: LeaseCounts :many
--- What the limits are counted from: leases that are alike, and how many.
-SELECT tenant_id, user_id, repository_id, risk, provider, pool, count(*)::int AS held, max(acquired_at)::timestamptz AS newest
-FROM run_leases GROUP BY tenant_id, user_id, repository_id, risk, provider, pool;
+-- name: ScheduleFacts :one
+-- What one decision about waiting work needs, in one round trip: the clock, leases that are alike with their number (what limits are
+-- counted from), the tenants with their policies in force, and the providers that are left alone.
+SELECT clock_timestamp()::timestamptz AS now,
+    coalesce((SELECT jsonb_agg(h) FROM (
+        SELECT l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool, count(*)::int AS held, max(l.acquired_at) AS newest
+        FROM run_leases l GROUP BY l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
+    coalesce((SELECT jsonb_agg(x) FROM (
+        SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
+        FROM tenants t WHERE t.id = ANY(@tenants::uuid[])) x), '[]')::jsonb AS tenants,
+    coalesce((SELECT jsonb_object_agg(p.provider, p.until) FROM provider_pauses p), '{}')::jsonb AS pauses;
 
--- name: ProviderPauses :many
-SELECT * FROM provider_pauses;
-
--- name: LockItems :many
--- The items that were chosen, locked for this claim; what somebody takes away meanwhile is missing.
-SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY(@ids::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED;
-
--- name: TenantNames :many
-SELECT id, name FROM tenants WHERE id = ANY(@ids::uuid[]);
+-- name: LockItemsOfRuns :many
+-- The items that were chosen, then their runs, locked in the order of their ids, each with a fencing token. What somebody takes away
+-- meanwhile is missing.
+WITH item AS (
+    SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY(@ids::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED
+)
+SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
+FROM runs WHERE runs.id IN (SELECT item.run_id FROM item) ORDER BY runs.id FOR NO KEY UPDATE OF runs;
 
 -- name: DropItem :exec
 -- A stale item that the caller holds: the reducer refused it.
@@ -47,19 +53,18 @@ DELETE FROM run_queue WHERE run_id = $1;
 -- An item that was left over from before the run's present one; the caller holds both rows.
 UPDATE run_queue SET phase = $2 WHERE run_id = $1;
 
--- name: NextTokens :many
-SELECT nextval('fencing_tokens')::bigint AS token FROM generate_series(1, @count::int);
+-- name: LeasesOfBoots :many
+-- What these boots hold, with the claim that gave it: how much room each has, and the answers that were given before.
+SELECT l.boot_id, l.claim_id, l.run_id, l.tenant_id, l.lease_id, l.fencing_token, l.phase, l.worker_id FROM run_leases l
+WHERE l.boot_id = ANY(@boots::uuid[]) ORDER BY l.fencing_token;
 
--- name: LeasesOfClaims :many
-SELECT sqlc.embed(l), r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = ANY(@claim_ids::text[]) ORDER BY l.fencing_token;
+-- name: StatesOfRuns :many
+SELECT r.id, r.state FROM runs r WHERE r.id = ANY(@ids::uuid[]);
 
 -- name: LockBoots :many
 -- Serialises the claims of these boots, so that the maximum of each holds. heard says whether one was heard of within the lease time.
 SELECT sqlc.embed(b), (b.heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8))::boolean AS heard
 FROM worker_boots b WHERE b.id = ANY(@ids::uuid[]) ORDER BY b.id FOR NO KEY UPDATE;
-
--- name: LeasesOfBoots :many
-SELECT boot_id, count(*)::int AS held FROM run_leases WHERE boot_id = ANY(@ids::uuid[]) GROUP BY boot_id;
 
 -- name: ExtendLeases :many
 -- Extends what is active, unexpired, held by this worker with this token, and not

@@ -16,10 +16,6 @@ SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now,
 FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2
 FOR NO KEY UPDATE OF runs;
 
--- name: LockRuns :many
-SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now FROM runs WHERE runs.id = ANY(@ids::uuid[])
-ORDER BY runs.id FOR NO KEY UPDATE OF runs;
-
 -- name: FindKey :one
 SELECT request_hash, status, answer FROM idempotency_keys WHERE tenant_id = $1 AND scope = $2 AND key = $3;
 
@@ -32,13 +28,13 @@ SELECT * FROM tenants WHERE id = $1;
 -- name: PolicyInForce :one
 SELECT document FROM policies WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1;
 
--- name: RunContract :one
--- The facts about a run that policy asks for and that do not change.
-SELECT t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, r.name AS repository, r.scope, r.forbidden, r.requires, r.forge_id, r.default_branch,
+-- name: RunContracts :many
+-- The facts about runs that policy asks for and that do not change.
+SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires, p.forge_id, p.default_branch,
     coalesce(m.roles, '{}')::text[] AS roles
-FROM tasks t JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
+FROM runs r JOIN tasks t ON t.id = r.task_id JOIN repositories p ON p.tenant_id = t.tenant_id AND p.id = t.repository_id
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
-WHERE t.tenant_id = $1 AND t.id = $2;
+WHERE r.id = ANY(@ids::uuid[]);
 
 -- name: RunSpent :one
 SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(output_tokens), 0)::bigint AS output_tokens,

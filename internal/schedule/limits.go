@@ -47,6 +47,7 @@ const (
 	CodeRiskLimit         = "RISK_LIMIT"
 	CodeProviderLimit     = "PROVIDER_LIMIT"
 	CodePoolLimit         = "POOL_LIMIT"
+	CodePolicyUnreadable  = "POLICY_UNREADABLE"
 	CodeProviderParked    = "PROVIDER_PARKED"
 	CodeNoWorker          = "NO_WORKER"
 	CodeWorkersBusy       = "WORKERS_BUSY"
@@ -64,6 +65,9 @@ type limit struct {
 // limited returns the first bound that the item has no room under, with words; ""
 // where it has room everywhere.
 func (a *assigner) limited(i Item) (code, words string) {
+	if _, ok := a.Tenants[i.Tenant]; !ok {
+		return CodePolicyUnreadable, "the policy of its tenant cannot be read"
+	}
 	if until, ok := a.Parked[i.Provider]; ok && i.Phase == "execute" && until.After(a.Now) {
 		return CodeProviderParked, fmt.Sprintf("provider %s asked to slow down; it is tried again at %s", i.Provider, until.UTC().Format("15:04:05 MST"))
 	}

@@ -401,63 +401,25 @@ func (q *Queries) Lanes(ctx context.Context, db DBTX) ([]LanesRow, error) {
 	return items, nil
 }
 
-const leaseCounts = `-- name: LeaseCounts :many
-SELECT tenant_id, user_id, repository_id, risk, provider, pool, count(*)::int AS held, max(acquired_at)::timestamptz AS newest
-FROM run_leases GROUP BY tenant_id, user_id, repository_id, risk, provider, pool
-`
-
-type LeaseCountsRow struct {
-	TenantID     uuid.UUID `json:"tenant_id"`
-	UserID       uuid.UUID `json:"user_id"`
-	RepositoryID uuid.UUID `json:"repository_id"`
-	Risk         string    `json:"risk"`
-	Provider     string    `json:"provider"`
-	Pool         string    `json:"pool"`
-	Held         int32     `json:"held"`
-	Newest       time.Time `json:"newest"`
-}
-
-// What the limits are counted from: leases that are alike, and how many.
-func (q *Queries) LeaseCounts(ctx context.Context, db DBTX) ([]LeaseCountsRow, error) {
-	rows, err := db.Query(ctx, leaseCounts)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LeaseCountsRow
-	for rows.Next() {
-		var i LeaseCountsRow
-		if err := rows.Scan(
-			&i.TenantID,
-			&i.UserID,
-			&i.RepositoryID,
-			&i.Risk,
-			&i.Provider,
-			&i.Pool,
-			&i.Held,
-			&i.Newest,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const leasesOfBoots = `-- name: LeasesOfBoots :many
-SELECT boot_id, count(*)::int AS held FROM run_leases WHERE boot_id = ANY($1::uuid[]) GROUP BY boot_id
+SELECT l.boot_id, l.claim_id, l.run_id, l.tenant_id, l.lease_id, l.fencing_token, l.phase, l.worker_id FROM run_leases l
+WHERE l.boot_id = ANY($1::uuid[]) ORDER BY l.fencing_token
 `
 
 type LeasesOfBootsRow struct {
-	BootID uuid.UUID `json:"boot_id"`
-	Held   int32     `json:"held"`
+	BootID       uuid.UUID `json:"boot_id"`
+	ClaimID      string    `json:"claim_id"`
+	RunID        uuid.UUID `json:"run_id"`
+	TenantID     uuid.UUID `json:"tenant_id"`
+	LeaseID      uuid.UUID `json:"lease_id"`
+	FencingToken int64     `json:"fencing_token"`
+	Phase        string    `json:"phase"`
+	WorkerID     uuid.UUID `json:"worker_id"`
 }
 
-func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, ids []uuid.UUID) ([]LeasesOfBootsRow, error) {
-	rows, err := db.Query(ctx, leasesOfBoots, ids)
+// What these boots hold, with the claim that gave it: how much room each has, and the answers that were given before.
+func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, boots []uuid.UUID) ([]LeasesOfBootsRow, error) {
+	rows, err := db.Query(ctx, leasesOfBoots, boots)
 	if err != nil {
 		return nil, err
 	}
@@ -465,55 +427,15 @@ func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, ids []uuid.UUID) (
 	var items []LeasesOfBootsRow
 	for rows.Next() {
 		var i LeasesOfBootsRow
-		if err := rows.Scan(&i.BootID, &i.Held); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const leasesOfClaims = `-- name: LeasesOfClaims :many
-SELECT l.run_id, l.lease_id, l.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, l.repository_id, l.user_id, l.claim_id, l.acquired_at, l.heartbeat_at, l.expires_at, l.queue, l.risk, l.provider, l.pool, r.state FROM run_leases l JOIN runs r ON r.id = l.run_id WHERE l.claim_id = ANY($1::text[]) ORDER BY l.fencing_token
-`
-
-type LeasesOfClaimsRow struct {
-	RunLease RunLease `json:"run_lease"`
-	State    string   `json:"state"`
-}
-
-func (q *Queries) LeasesOfClaims(ctx context.Context, db DBTX, claimIds []string) ([]LeasesOfClaimsRow, error) {
-	rows, err := db.Query(ctx, leasesOfClaims, claimIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LeasesOfClaimsRow
-	for rows.Next() {
-		var i LeasesOfClaimsRow
 		if err := rows.Scan(
-			&i.RunLease.RunID,
-			&i.RunLease.LeaseID,
-			&i.RunLease.TenantID,
-			&i.RunLease.FencingToken,
-			&i.RunLease.Phase,
-			&i.RunLease.WorkerID,
-			&i.RunLease.BootID,
-			&i.RunLease.AttemptID,
-			&i.RunLease.RepositoryID,
-			&i.RunLease.UserID,
-			&i.RunLease.ClaimID,
-			&i.RunLease.AcquiredAt,
-			&i.RunLease.HeartbeatAt,
-			&i.RunLease.ExpiresAt,
-			&i.RunLease.Queue,
-			&i.RunLease.Risk,
-			&i.RunLease.Provider,
-			&i.RunLease.Pool,
-			&i.State,
+			&i.BootID,
+			&i.ClaimID,
+			&i.RunID,
+			&i.TenantID,
+			&i.LeaseID,
+			&i.FencingToken,
+			&i.Phase,
+			&i.WorkerID,
 		); err != nil {
 			return nil, err
 		}
@@ -574,48 +496,109 @@ func (q *Queries) LockBoots(ctx context.Context, db DBTX, ttlSeconds float64, id
 	return items, nil
 }
 
-const lockItems = `-- name: LockItems :many
-SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY($1::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED
+const lockItemsOfRuns = `-- name: LockItemsOfRuns :many
+WITH item AS (
+    SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY($1::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED
+)
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
+FROM runs WHERE runs.id IN (SELECT item.run_id FROM item) ORDER BY runs.id FOR NO KEY UPDATE OF runs
 `
 
-// The items that were chosen, locked for this claim; what somebody takes away meanwhile is missing.
-func (q *Queries) LockItems(ctx context.Context, db DBTX, ids []uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, lockItems, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var run_id uuid.UUID
-		if err := rows.Scan(&run_id); err != nil {
-			return nil, err
-		}
-		items = append(items, run_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+type LockItemsOfRunsRow struct {
+	Run   Run       `json:"run"`
+	Now   time.Time `json:"now"`
+	Token int64     `json:"token"`
 }
 
-const nextTokens = `-- name: NextTokens :many
-SELECT nextval('fencing_tokens')::bigint AS token FROM generate_series(1, $1::int)
-`
-
-func (q *Queries) NextTokens(ctx context.Context, db DBTX, count int32) ([]int64, error) {
-	rows, err := db.Query(ctx, nextTokens, count)
+// The items that were chosen, then their runs, locked in the order of their ids, each with a fencing token. What somebody takes away
+// meanwhile is missing.
+func (q *Queries) LockItemsOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]LockItemsOfRunsRow, error) {
+	rows, err := db.Query(ctx, lockItemsOfRuns, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []LockItemsOfRunsRow
 	for rows.Next() {
-		var token int64
-		if err := rows.Scan(&token); err != nil {
+		var i LockItemsOfRunsRow
+		if err := rows.Scan(
+			&i.Run.ID,
+			&i.Run.TenantID,
+			&i.Run.TaskID,
+			&i.Run.RepositoryID,
+			&i.Run.CampaignID,
+			&i.Run.Mode,
+			&i.Run.Risk,
+			&i.Run.State,
+			&i.Run.Version,
+			&i.Run.PolicyVersion,
+			&i.Run.Limits,
+			&i.Run.AttemptNo,
+			&i.Run.AttemptID,
+			&i.Run.Released,
+			&i.Run.Repairs,
+			&i.Run.VerifyRedeliveries,
+			&i.Run.PublishRedeliveries,
+			&i.Run.BaseMoves,
+			&i.Run.FencingToken,
+			&i.Run.LeaseID,
+			&i.Run.LeasePhase,
+			&i.Run.LeaseWorker,
+			&i.Run.LeaseBoot,
+			&i.Run.Queued,
+			&i.Run.GateID,
+			&i.Run.GateKind,
+			&i.Run.GateRevision,
+			&i.Run.GateDigest,
+			&i.Run.GateResumeTo,
+			&i.Run.GateExpired,
+			&i.Run.Dispatched,
+			&i.Run.ContextDigest,
+			&i.Run.PlanDigest,
+			&i.Run.ApprovedPlanDigest,
+			&i.Run.PlanRevision,
+			&i.Run.Outcome,
+			&i.Run.Patch,
+			&i.Run.PatchRevision,
+			&i.Run.ReportDigest,
+			&i.Run.VerificationDigest,
+			&i.Run.ApprovedPatchID,
+			&i.Run.Verdict,
+			&i.Run.Attested,
+			&i.Run.PrUrl,
+			&i.Run.PrSha,
+			&i.Run.PrBranch,
+			&i.Run.PrNumber,
+			&i.Run.FailureCategory,
+			&i.Run.FailureCode,
+			&i.Run.FailureRetryable,
+			&i.Run.FailureSummary,
+			&i.Run.FailureEvidence,
+			&i.Run.CancelBy,
+			&i.Run.CancelReason,
+			&i.Run.CancelAt,
+			&i.Run.CancelForced,
+			&i.Run.ReasonCode,
+			&i.Run.CreatedAt,
+			&i.Run.FinishedAt,
+			&i.Run.HeadHash,
+			&i.Run.UpdatedAt,
+			&i.Run.StateSince,
+			&i.Run.ActiveMs,
+			&i.Run.BaseCommit,
+			&i.Run.Branch,
+			&i.Run.Isolation,
+			&i.Run.StopSignal,
+			&i.Run.StopSignalAt,
+			&i.Run.AgentProfile,
+			&i.Run.AdapterVersion,
+			&i.Run.Route,
+			&i.Now,
+			&i.Token,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, token)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -679,37 +662,6 @@ func (q *Queries) ObserveOperation(ctx context.Context, db DBTX, arg ObserveOper
 		&i.ObservedAt,
 	)
 	return i, err
-}
-
-const providerPauses = `-- name: ProviderPauses :many
-SELECT provider, until, failures, probe, reason, since FROM provider_pauses
-`
-
-func (q *Queries) ProviderPauses(ctx context.Context, db DBTX) ([]ProviderPause, error) {
-	rows, err := db.Query(ctx, providerPauses)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ProviderPause
-	for rows.Next() {
-		var i ProviderPause
-		if err := rows.Scan(
-			&i.Provider,
-			&i.Until,
-			&i.Failures,
-			&i.Probe,
-			&i.Reason,
-			&i.Since,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const registerBoot = `-- name: RegisterBoot :exec
@@ -792,6 +744,38 @@ func (q *Queries) RunOperations(ctx context.Context, db DBTX, tenantID uuid.UUID
 	return items, nil
 }
 
+const scheduleFacts = `-- name: ScheduleFacts :one
+SELECT clock_timestamp()::timestamptz AS now,
+    coalesce((SELECT jsonb_agg(h) FROM (
+        SELECT l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool, count(*)::int AS held, max(l.acquired_at) AS newest
+        FROM run_leases l GROUP BY l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
+    coalesce((SELECT jsonb_agg(x) FROM (
+        SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
+        FROM tenants t WHERE t.id = ANY($1::uuid[])) x), '[]')::jsonb AS tenants,
+    coalesce((SELECT jsonb_object_agg(p.provider, p.until) FROM provider_pauses p), '{}')::jsonb AS pauses
+`
+
+type ScheduleFactsRow struct {
+	Now     time.Time       `json:"now"`
+	Held    json.RawMessage `json:"held"`
+	Tenants json.RawMessage `json:"tenants"`
+	Pauses  json.RawMessage `json:"pauses"`
+}
+
+// What one decision about waiting work needs, in one round trip: the clock, leases that are alike with their number (what limits are
+// counted from), the tenants with their policies in force, and the providers that are left alone.
+func (q *Queries) ScheduleFacts(ctx context.Context, db DBTX, tenants []uuid.UUID) (ScheduleFactsRow, error) {
+	row := db.QueryRow(ctx, scheduleFacts, tenants)
+	var i ScheduleFactsRow
+	err := row.Scan(
+		&i.Now,
+		&i.Held,
+		&i.Tenants,
+		&i.Pauses,
+	)
+	return i, err
+}
+
 const setItemPhase = `-- name: SetItemPhase :exec
 UPDATE run_queue SET phase = $2 WHERE run_id = $1
 `
@@ -800,6 +784,35 @@ UPDATE run_queue SET phase = $2 WHERE run_id = $1
 func (q *Queries) SetItemPhase(ctx context.Context, db DBTX, runID uuid.UUID, phase string) error {
 	_, err := db.Exec(ctx, setItemPhase, runID, phase)
 	return err
+}
+
+const statesOfRuns = `-- name: StatesOfRuns :many
+SELECT r.id, r.state FROM runs r WHERE r.id = ANY($1::uuid[])
+`
+
+type StatesOfRunsRow struct {
+	ID    uuid.UUID `json:"id"`
+	State string    `json:"state"`
+}
+
+func (q *Queries) StatesOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]StatesOfRunsRow, error) {
+	rows, err := db.Query(ctx, statesOfRuns, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StatesOfRunsRow
+	for rows.Next() {
+		var i StatesOfRunsRow
+		if err := rows.Scan(&i.ID, &i.State); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const stopBoot = `-- name: StopBoot :execrows
@@ -812,35 +825,6 @@ func (q *Queries) StopBoot(ctx context.Context, db DBTX, iD uuid.UUID, workerID 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const tenantNames = `-- name: TenantNames :many
-SELECT id, name FROM tenants WHERE id = ANY($1::uuid[])
-`
-
-type TenantNamesRow struct {
-	ID   uuid.UUID `json:"id"`
-	Name string    `json:"name"`
-}
-
-func (q *Queries) TenantNames(ctx context.Context, db DBTX, ids []uuid.UUID) ([]TenantNamesRow, error) {
-	rows, err := db.Query(ctx, tenantNames, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TenantNamesRow
-	for rows.Next() {
-		var i TenantNamesRow
-		if err := rows.Scan(&i.ID, &i.Name); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const touchBoot = `-- name: TouchBoot :one

@@ -367,109 +367,6 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 	return i, err
 }
 
-const lockRuns = `-- name: LockRuns :many
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now FROM runs WHERE runs.id = ANY($1::uuid[])
-ORDER BY runs.id FOR NO KEY UPDATE OF runs
-`
-
-type LockRunsRow struct {
-	Run Run       `json:"run"`
-	Now time.Time `json:"now"`
-}
-
-func (q *Queries) LockRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]LockRunsRow, error) {
-	rows, err := db.Query(ctx, lockRuns, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LockRunsRow
-	for rows.Next() {
-		var i LockRunsRow
-		if err := rows.Scan(
-			&i.Run.ID,
-			&i.Run.TenantID,
-			&i.Run.TaskID,
-			&i.Run.RepositoryID,
-			&i.Run.CampaignID,
-			&i.Run.Mode,
-			&i.Run.Risk,
-			&i.Run.State,
-			&i.Run.Version,
-			&i.Run.PolicyVersion,
-			&i.Run.Limits,
-			&i.Run.AttemptNo,
-			&i.Run.AttemptID,
-			&i.Run.Released,
-			&i.Run.Repairs,
-			&i.Run.VerifyRedeliveries,
-			&i.Run.PublishRedeliveries,
-			&i.Run.BaseMoves,
-			&i.Run.FencingToken,
-			&i.Run.LeaseID,
-			&i.Run.LeasePhase,
-			&i.Run.LeaseWorker,
-			&i.Run.LeaseBoot,
-			&i.Run.Queued,
-			&i.Run.GateID,
-			&i.Run.GateKind,
-			&i.Run.GateRevision,
-			&i.Run.GateDigest,
-			&i.Run.GateResumeTo,
-			&i.Run.GateExpired,
-			&i.Run.Dispatched,
-			&i.Run.ContextDigest,
-			&i.Run.PlanDigest,
-			&i.Run.ApprovedPlanDigest,
-			&i.Run.PlanRevision,
-			&i.Run.Outcome,
-			&i.Run.Patch,
-			&i.Run.PatchRevision,
-			&i.Run.ReportDigest,
-			&i.Run.VerificationDigest,
-			&i.Run.ApprovedPatchID,
-			&i.Run.Verdict,
-			&i.Run.Attested,
-			&i.Run.PrUrl,
-			&i.Run.PrSha,
-			&i.Run.PrBranch,
-			&i.Run.PrNumber,
-			&i.Run.FailureCategory,
-			&i.Run.FailureCode,
-			&i.Run.FailureRetryable,
-			&i.Run.FailureSummary,
-			&i.Run.FailureEvidence,
-			&i.Run.CancelBy,
-			&i.Run.CancelReason,
-			&i.Run.CancelAt,
-			&i.Run.CancelForced,
-			&i.Run.ReasonCode,
-			&i.Run.CreatedAt,
-			&i.Run.FinishedAt,
-			&i.Run.HeadHash,
-			&i.Run.UpdatedAt,
-			&i.Run.StateSince,
-			&i.Run.ActiveMs,
-			&i.Run.BaseCommit,
-			&i.Run.Branch,
-			&i.Run.Isolation,
-			&i.Run.StopSignal,
-			&i.Run.StopSignalAt,
-			&i.Run.AgentProfile,
-			&i.Run.AdapterVersion,
-			&i.Run.Route,
-			&i.Now,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const now = `-- name: Now :one
 SELECT clock_timestamp()::timestamptz AS now
 `
@@ -664,15 +561,16 @@ func (q *Queries) ResultMaker(ctx context.Context, db DBTX, runID uuid.UUID) (uu
 	return worker_id, err
 }
 
-const runContract = `-- name: RunContract :one
-SELECT t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, r.name AS repository, r.scope, r.forbidden, r.requires, r.forge_id, r.default_branch,
+const runContracts = `-- name: RunContracts :many
+SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires, p.forge_id, p.default_branch,
     coalesce(m.roles, '{}')::text[] AS roles
-FROM tasks t JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
+FROM runs r JOIN tasks t ON t.id = r.task_id JOIN repositories p ON p.tenant_id = t.tenant_id AND p.id = t.repository_id
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
-WHERE t.tenant_id = $1 AND t.id = $2
+WHERE r.id = ANY($1::uuid[])
 `
 
-type RunContractRow struct {
+type RunContractsRow struct {
+	RunID           uuid.UUID       `json:"run_id"`
 	Contract        json.RawMessage `json:"contract"`
 	RequestedBy     uuid.UUID       `json:"requested_by"`
 	AgentProfile    string          `json:"agent_profile"`
@@ -687,25 +585,39 @@ type RunContractRow struct {
 	Roles           []string        `json:"roles"`
 }
 
-// The facts about a run that policy asks for and that do not change.
-func (q *Queries) RunContract(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID) (RunContractRow, error) {
-	row := db.QueryRow(ctx, runContract, tenantID, iD)
-	var i RunContractRow
-	err := row.Scan(
-		&i.Contract,
-		&i.RequestedBy,
-		&i.AgentProfile,
-		&i.Priority,
-		&i.CancelRequested,
-		&i.Repository,
-		&i.Scope,
-		&i.Forbidden,
-		&i.Requires,
-		&i.ForgeID,
-		&i.DefaultBranch,
-		&i.Roles,
-	)
-	return i, err
+// The facts about runs that policy asks for and that do not change.
+func (q *Queries) RunContracts(ctx context.Context, db DBTX, ids []uuid.UUID) ([]RunContractsRow, error) {
+	rows, err := db.Query(ctx, runContracts, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunContractsRow
+	for rows.Next() {
+		var i RunContractsRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.Contract,
+			&i.RequestedBy,
+			&i.AgentProfile,
+			&i.Priority,
+			&i.CancelRequested,
+			&i.Repository,
+			&i.Scope,
+			&i.Forbidden,
+			&i.Requires,
+			&i.ForgeID,
+			&i.DefaultBranch,
+			&i.Roles,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const runEvents = `-- name: RunEvents :many
