@@ -22,6 +22,7 @@ type commits struct {
 	writes  *coalesce.Group[uuid.UUID, *write, bool]
 	workers *coalesce.Group[string, []byte, sqlc.GetWorkerCredentialsRow]
 	claims  *coalesce.Group[string, ClaimRequest, given]
+	signs   *coalesce.Group[uuid.UUID, sign, vital]
 }
 
 // Two batches at once: while the disk takes one, the next is on its way.
@@ -33,6 +34,7 @@ func (s *Store) openCommits() {
 	s.commits.writes = coalesce.New(o, func(w *write) uuid.UUID { return w.runs[0].ID }, s.writeAll)
 	// One at a time: claims hold each other off anyway.
 	s.commits.claims = coalesce.New(coalesce.Options{}, func(r ClaimRequest) string { return r.ClaimID }, s.claimAll)
+	s.commits.signs = coalesce.New(coalesce.Options{}, func(g sign) uuid.UUID { return g.boot }, s.extendAll)
 	s.commits.workers = coalesce.New[string](o, nil, s.workersByHash)
 }
 
@@ -40,6 +42,7 @@ func (s *Store) openCommits() {
 func (c *commits) close() {
 	c.workers.Close()
 	c.claims.Close()
+	c.signs.Close()
 	c.loads.Close()
 	c.writes.Close()
 }

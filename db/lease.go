@@ -1,18 +1,14 @@
 package db
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"signalbox/db/internal/sqlc"
-	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
@@ -67,97 +63,6 @@ func (s *Store) StopBoot(ctx context.Context, w WorkerID, boot uuid.UUID) error 
 		return notFound("running boot of this worker")
 	}
 	return nil
-}
-
-// Signal is what a worker must know about one of its leases.
-type Signal string
-
-// Signals of a heartbeat's answer (R-LEASE-4).
-const (
-	SignalAlive   Signal = "alive"
-	SignalLost    Signal = "lost"
-	SignalCancel  Signal = "cancel_requested"
-	SignalBudget  Signal = "stop_budget"
-	SignalTimeout Signal = "stop_timeout"
-	SignalDrain   Signal = "drain"
-)
-
-// Beat is one lease that a worker believes it holds.
-type Beat struct {
-	Run   uuid.UUID
-	Lease run.LeaseRef
-}
-
-// Pulse answers one Beat.
-type Pulse struct {
-	Beat
-	Signal    Signal
-	ExpiresIn time.Duration
-}
-
-// Extend prolongs the leases that are active, unexpired and held by this worker
-// with this token, in one statement, and answers each with its signal. Drain says
-// that the worker should take no new work.
-func (s *Store) Extend(ctx context.Context, w WorkerID, boot uuid.UUID, draining bool, beats []Beat) (out []Pulse, drain bool, err error) {
-	state := "READY"
-	if draining {
-		state = "DRAINING"
-	}
-	t, err := s.q.TouchBoot(ctx, s.pool, state, boot, w.ID)
-	if errors.Is(err, pgx.ErrNoRows) || (err == nil && (t.State == "STOPPED" || t.State == "DEAD")) {
-		return nil, false, fault.New(fault.Conflict, "No lease was extended: this boot is over. Register again.").WithCode("unknown_boot").WithStop()
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("touch boot: %w", err)
-	}
-	rows := make([]sqlc.RunLease, 0, len(beats))
-	for _, b := range beats {
-		rows = append(rows, sqlc.RunLease{RunID: b.Run, LeaseID: b.Lease.ID, FencingToken: b.Lease.Token})
-	}
-	// Heartbeats of one boot at once take their leases in one order, whatever order the worker names them in.
-	slices.SortFunc(rows, func(a, b sqlc.RunLease) int { return bytes.Compare(a.LeaseID[:], b.LeaseID[:]) })
-	raw, err := encode(rows)
-	if err != nil {
-		return nil, false, err
-	}
-	var alive []sqlc.ExtendLeasesRow
-	// The plan may still choose another order than that; the loser of a deadlock says it again.
-	for range maxTries {
-		alive, err = s.q.ExtendLeases(ctx, s.pool, sqlc.ExtendLeasesParams{TtlSeconds: s.timing.LeaseTTL.Seconds(), Beats: raw, WorkerID: w.ID,
-			BootID: boot, GraceSeconds: s.timing.CancelGrace.Seconds()})
-		if !transient(err) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("extend leases: %w", err)
-	}
-	by := make(map[uuid.UUID]sqlc.ExtendLeasesRow, len(alive))
-	for _, a := range alive {
-		by[a.LeaseID] = a
-	}
-	for _, b := range beats {
-		p := Pulse{Beat: b, Signal: SignalLost}
-		if a, ok := by[b.Lease.ID]; ok {
-			p.Signal, p.ExpiresIn = signalOf(a, t.DrainRequested), s.timing.LeaseTTL
-		}
-		out = append(out, p)
-	}
-	return out, t.DrainRequested, nil
-}
-
-func signalOf(a sqlc.ExtendLeasesRow, drain bool) Signal {
-	switch {
-	case a.State == string(run.Cancelling):
-		return SignalCancel
-	case a.StopSignal == "budget":
-		return SignalBudget
-	case a.StopSignal == "timeout":
-		return SignalTimeout
-	case a.StopSignal == "drain" || drain:
-		return SignalDrain
-	}
-	return SignalAlive
 }
 
 // Holder proves a lease for writes that are not transitions.

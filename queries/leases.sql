@@ -67,23 +67,27 @@ SELECT sqlc.embed(b), (b.heartbeat_at > clock_timestamp() - make_interval(secs =
 FROM worker_boots b WHERE b.id = ANY(@ids::uuid[]) ORDER BY b.id FOR NO KEY UPDATE;
 
 -- name: ExtendLeases :many
--- Extends what is active, unexpired, held by this worker with this token, and not
--- past its cancel grace. What is missing in the answer is lost.
+-- Extends what is active, unexpired, held by the boot that says so with this token, and not past its cancel grace. What is missing in
+-- the answer is lost. It does not wait for the disk: what a crash forgets is that somebody was alive a moment ago, and after an outage
+-- nobody is reaped before a full lease time has passed.
 UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => @ttl_seconds::float8), heartbeat_at = clock_timestamp()
 FROM jsonb_populate_recordset(NULL::run_leases, @beats::jsonb) b, runs r
-WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = @worker_id AND l.boot_id = @boot_id
+WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = b.worker_id AND l.boot_id = b.boot_id
   AND l.expires_at > clock_timestamp() AND r.id = l.run_id
   AND (r.cancel_at IS NULL OR r.cancel_at > clock_timestamp() - make_interval(secs => @grace_seconds::float8))
-RETURNING l.lease_id, l.run_id, l.fencing_token, l.expires_at, r.state, r.stop_signal;
+RETURNING l.lease_id, l.boot_id, r.state, r.stop_signal, set_config('synchronous_commit', 'off', true)::text AS unhurried;
 
 -- name: RegisterBoot :exec
 INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state, queues, pools)
 SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.queues, b.pools
 FROM jsonb_populate_record(NULL::worker_boots, @boot::jsonb) b;
 
--- name: TouchBoot :one
-UPDATE worker_boots SET heartbeat_at = clock_timestamp(), state = CASE WHEN state IN ('STOPPED', 'DEAD') THEN state ELSE @state END
-WHERE id = @id AND worker_id = @worker_id RETURNING state, drain_requested;
+-- name: TouchBoots :many
+-- Heartbeats of boots. They do not wait for the disk either.
+UPDATE worker_boots w SET heartbeat_at = clock_timestamp(), state = CASE WHEN w.state IN ('STOPPED', 'DEAD') THEN w.state ELSE b.state END
+FROM jsonb_populate_recordset(NULL::worker_boots, @boots::jsonb) b
+WHERE w.id = b.id AND w.worker_id = b.worker_id
+RETURNING w.id, w.state, w.drain_requested, set_config('synchronous_commit', 'off', true)::text AS unhurried;
 
 -- name: StopBoot :execrows
 UPDATE worker_boots SET state = 'STOPPED', stopped_at = clock_timestamp() WHERE id = $1 AND worker_id = $2 AND state NOT IN ('STOPPED', 'DEAD');

@@ -86,40 +86,26 @@ func (q *Queries) DropItem(ctx context.Context, db DBTX, runID uuid.UUID) error 
 
 const extendLeases = `-- name: ExtendLeases :many
 UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => $1::float8), heartbeat_at = clock_timestamp()
-FROM jsonb_populate_recordset(NULL::run_leases, $5::jsonb) b, runs r
-WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = $2 AND l.boot_id = $3
+FROM jsonb_populate_recordset(NULL::run_leases, $3::jsonb) b, runs r
+WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = b.worker_id AND l.boot_id = b.boot_id
   AND l.expires_at > clock_timestamp() AND r.id = l.run_id
-  AND (r.cancel_at IS NULL OR r.cancel_at > clock_timestamp() - make_interval(secs => $4::float8))
-RETURNING l.lease_id, l.run_id, l.fencing_token, l.expires_at, r.state, r.stop_signal
+  AND (r.cancel_at IS NULL OR r.cancel_at > clock_timestamp() - make_interval(secs => $2::float8))
+RETURNING l.lease_id, l.boot_id, r.state, r.stop_signal, set_config('synchronous_commit', 'off', true)::text AS unhurried
 `
 
-type ExtendLeasesParams struct {
-	TtlSeconds   float64         `json:"ttl_seconds"`
-	WorkerID     uuid.UUID       `json:"worker_id"`
-	BootID       uuid.UUID       `json:"boot_id"`
-	GraceSeconds float64         `json:"grace_seconds"`
-	Beats        json.RawMessage `json:"beats"`
-}
-
 type ExtendLeasesRow struct {
-	LeaseID      uuid.UUID `json:"lease_id"`
-	RunID        uuid.UUID `json:"run_id"`
-	FencingToken int64     `json:"fencing_token"`
-	ExpiresAt    time.Time `json:"expires_at"`
-	State        string    `json:"state"`
-	StopSignal   string    `json:"stop_signal"`
+	LeaseID    uuid.UUID `json:"lease_id"`
+	BootID     uuid.UUID `json:"boot_id"`
+	State      string    `json:"state"`
+	StopSignal string    `json:"stop_signal"`
+	Unhurried  string    `json:"unhurried"`
 }
 
-// Extends what is active, unexpired, held by this worker with this token, and not
-// past its cancel grace. What is missing in the answer is lost.
-func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, arg ExtendLeasesParams) ([]ExtendLeasesRow, error) {
-	rows, err := db.Query(ctx, extendLeases,
-		arg.TtlSeconds,
-		arg.WorkerID,
-		arg.BootID,
-		arg.GraceSeconds,
-		arg.Beats,
-	)
+// Extends what is active, unexpired, held by the boot that says so with this token, and not past its cancel grace. What is missing in
+// the answer is lost. It does not wait for the disk: what a crash forgets is that somebody was alive a moment ago, and after an outage
+// nobody is reaped before a full lease time has passed.
+func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, ttlSeconds float64, graceSeconds float64, beats json.RawMessage) ([]ExtendLeasesRow, error) {
+	rows, err := db.Query(ctx, extendLeases, ttlSeconds, graceSeconds, beats)
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +115,10 @@ func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, arg ExtendLeasesPar
 		var i ExtendLeasesRow
 		if err := rows.Scan(
 			&i.LeaseID,
-			&i.RunID,
-			&i.FencingToken,
-			&i.ExpiresAt,
+			&i.BootID,
 			&i.State,
 			&i.StopSignal,
+			&i.Unhurried,
 		); err != nil {
 			return nil, err
 		}
@@ -827,21 +812,44 @@ func (q *Queries) StopBoot(ctx context.Context, db DBTX, iD uuid.UUID, workerID 
 	return result.RowsAffected(), nil
 }
 
-const touchBoot = `-- name: TouchBoot :one
-UPDATE worker_boots SET heartbeat_at = clock_timestamp(), state = CASE WHEN state IN ('STOPPED', 'DEAD') THEN state ELSE $1 END
-WHERE id = $2 AND worker_id = $3 RETURNING state, drain_requested
+const touchBoots = `-- name: TouchBoots :many
+UPDATE worker_boots w SET heartbeat_at = clock_timestamp(), state = CASE WHEN w.state IN ('STOPPED', 'DEAD') THEN w.state ELSE b.state END
+FROM jsonb_populate_recordset(NULL::worker_boots, $1::jsonb) b
+WHERE w.id = b.id AND w.worker_id = b.worker_id
+RETURNING w.id, w.state, w.drain_requested, set_config('synchronous_commit', 'off', true)::text AS unhurried
 `
 
-type TouchBootRow struct {
-	State          string `json:"state"`
-	DrainRequested bool   `json:"drain_requested"`
+type TouchBootsRow struct {
+	ID             uuid.UUID `json:"id"`
+	State          string    `json:"state"`
+	DrainRequested bool      `json:"drain_requested"`
+	Unhurried      string    `json:"unhurried"`
 }
 
-func (q *Queries) TouchBoot(ctx context.Context, db DBTX, state string, iD uuid.UUID, workerID uuid.UUID) (TouchBootRow, error) {
-	row := db.QueryRow(ctx, touchBoot, state, iD, workerID)
-	var i TouchBootRow
-	err := row.Scan(&i.State, &i.DrainRequested)
-	return i, err
+// Heartbeats of boots. They do not wait for the disk either.
+func (q *Queries) TouchBoots(ctx context.Context, db DBTX, boots json.RawMessage) ([]TouchBootsRow, error) {
+	rows, err := db.Query(ctx, touchBoots, boots)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TouchBootsRow
+	for rows.Next() {
+		var i TouchBootsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.State,
+			&i.DrainRequested,
+			&i.Unhurried,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const upsertSteps = `-- name: UpsertSteps :exec
