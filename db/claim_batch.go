@@ -70,9 +70,9 @@ func (s *Store) claimTogether(ctx context.Context, requests []ClaimRequest) ([]c
 
 // ask settles what needs no decision: boots that are over, claims that were answered before, and how much room each has.
 func (b *claimBatch) ask(ctx context.Context) error {
-	boots := make([]uuid.UUID, len(b.requests))
+	boots, claims := make([]uuid.UUID, len(b.requests)), make([]string, len(b.requests))
 	for i, r := range b.requests {
-		boots[i] = r.Boot
+		boots[i], claims[i] = r.Boot, r.ClaimID
 	}
 	rows, err := b.s.q.LockBoots(ctx, b.tx, b.s.timing.LeaseTTL.Seconds(), boots)
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *claimBatch) ask(ctx context.Context) error {
 	for _, r := range rows {
 		b.boots[r.WorkerBoot.ID] = r
 	}
-	held, err := b.s.q.LeasesOfBoots(ctx, b.tx, boots)
+	held, err := b.s.q.LeasesOfBoots(ctx, b.tx, claims, boots)
 	if err != nil {
 		return fmt.Errorf("load what the boots hold: %w", err)
 	}
@@ -90,11 +90,17 @@ func (b *claimBatch) ask(ctx context.Context) error {
 	for id, r := range b.boots {
 		room[id] = int(r.WorkerBoot.MaxConcurrent)
 	}
+	var given []sqlc.RunLease
 	for _, h := range held {
-		room[h.BootID]--
+		room[h.BootID] -= int(h.Held)
+		var some []sqlc.RunLease
+		if err := decode(h.Given, &some, "given"); err != nil {
+			return err
+		}
+		given = append(given, some...)
 	}
 	for i, r := range b.requests {
-		b.settle(i, r, held, room)
+		b.settle(i, r, given, room)
 	}
 	return b.states(ctx)
 }
@@ -126,14 +132,14 @@ func (b *claimBatch) states(ctx context.Context) error {
 	return nil
 }
 
-func (b *claimBatch) settle(i int, r ClaimRequest, held []sqlc.LeasesOfBootsRow, room map[uuid.UUID]int) {
+func (b *claimBatch) settle(i int, r ClaimRequest, given []sqlc.RunLease, room map[uuid.UUID]int) {
 	row, ok := b.boots[r.Boot]
 	boot := row.WorkerBoot
 	if !ok || boot.WorkerID != r.Worker.ID {
 		b.answers[i].Err = fault.New(fault.Conflict, "No work was given: this boot is not known. Register again.").WithCode("unknown_boot").WithStop()
 		return
 	}
-	for _, l := range held {
+	for _, l := range given {
 		if l.ClaimID == r.ClaimID && l.BootID == r.Boot {
 			b.answers[i].Out.leases = append(b.answers[i].Out.leases, Claimed{Ref: Ref{l.TenantID, l.RunID}, TTL: b.s.timing.LeaseTTL,
 				Lease: run.Lease{ID: l.LeaseID, Token: l.FencingToken, Phase: run.Phase(l.Phase), Worker: l.WorkerID.String(), Boot: l.BootID.String()}})

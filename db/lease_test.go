@@ -1,7 +1,9 @@
 package db_test
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -385,4 +387,41 @@ func TestBudgetSignal(t *testing.T) {
 		t.Errorf("run is %s with %d tokens and signal %q", info.State, info.Limits.TokensIn, info.StopSignal)
 	}
 	w.replays(t)
+}
+
+// Heartbeats that come together are answered each for itself: what one boot holds is not extended by another's word, and
+// a boot that is over fails alone.
+func TestHeartbeatsTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{MaxConns: 20})
+	type held struct {
+		worker drive.Worker
+		beat   db.Beat
+	}
+	var all []held
+	for n := range 12 {
+		by := got(w.NewWorker(t.Context(), fmt.Sprintf("w%d", n), run.Phases(), 2))(t)
+		got(w.Run(t.Context(), drive.Ordinary()))(t)
+		l := got(w.Claim(t.Context(), by))(t)
+		all = append(all, held{by, db.Beat{Run: l.Ref.Run, Lease: l.Proof()}})
+	}
+	must(t, w.Store.StopBoot(t.Context(), all[0].worker.WorkerID, all[0].worker.Boot))
+	var wg sync.WaitGroup
+	for n, h := range all {
+		for range 3 {
+			wg.Go(func() {
+				// Everybody names the own lease and the next one's.
+				pulses, _, err := w.Store.Extend(t.Context(), h.worker.WorkerID, h.worker.Boot, false, []db.Beat{h.beat, all[(n+1)%len(all)].beat})
+				switch {
+				case n == 0:
+					refusal(t, err, fault.Conflict, "No lease was extended")
+				case err != nil:
+					t.Error(err)
+				case pulses[0].Signal != db.SignalAlive || pulses[1].Signal != db.SignalLost:
+					t.Errorf("boot %d: own %s, foreign %s", n, pulses[0].Signal, pulses[1].Signal)
+				}
+			})
+		}
+	}
+	wg.Wait()
 }

@@ -54,9 +54,10 @@ DELETE FROM run_queue WHERE run_id = $1;
 UPDATE run_queue SET phase = $2 WHERE run_id = $1;
 
 -- name: LeasesOfBoots :many
--- What these boots hold, with the claim that gave it: how much room each has, and the answers that were given before.
-SELECT l.boot_id, l.claim_id, l.run_id, l.tenant_id, l.lease_id, l.fencing_token, l.phase, l.worker_id FROM run_leases l
-WHERE l.boot_id = ANY(@boots::uuid[]) ORDER BY l.fencing_token;
+-- How many leases these boots hold, and those that one of the claims gave: an answer that was lost is given again.
+SELECT l.boot_id, count(*)::int AS held,
+    coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.fencing_token) FILTER (WHERE l.claim_id = ANY(@claims::text[])), '[]')::jsonb AS given
+FROM run_leases l WHERE l.boot_id = ANY(@boots::uuid[]) GROUP BY l.boot_id;
 
 -- name: StatesOfRuns :many
 SELECT r.id, r.state FROM runs r WHERE r.id = ANY(@ids::uuid[]);

@@ -387,24 +387,20 @@ func (q *Queries) Lanes(ctx context.Context, db DBTX) ([]LanesRow, error) {
 }
 
 const leasesOfBoots = `-- name: LeasesOfBoots :many
-SELECT l.boot_id, l.claim_id, l.run_id, l.tenant_id, l.lease_id, l.fencing_token, l.phase, l.worker_id FROM run_leases l
-WHERE l.boot_id = ANY($1::uuid[]) ORDER BY l.fencing_token
+SELECT l.boot_id, count(*)::int AS held,
+    coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.fencing_token) FILTER (WHERE l.claim_id = ANY($1::text[])), '[]')::jsonb AS given
+FROM run_leases l WHERE l.boot_id = ANY($2::uuid[]) GROUP BY l.boot_id
 `
 
 type LeasesOfBootsRow struct {
-	BootID       uuid.UUID `json:"boot_id"`
-	ClaimID      string    `json:"claim_id"`
-	RunID        uuid.UUID `json:"run_id"`
-	TenantID     uuid.UUID `json:"tenant_id"`
-	LeaseID      uuid.UUID `json:"lease_id"`
-	FencingToken int64     `json:"fencing_token"`
-	Phase        string    `json:"phase"`
-	WorkerID     uuid.UUID `json:"worker_id"`
+	BootID uuid.UUID       `json:"boot_id"`
+	Held   int32           `json:"held"`
+	Given  json.RawMessage `json:"given"`
 }
 
-// What these boots hold, with the claim that gave it: how much room each has, and the answers that were given before.
-func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, boots []uuid.UUID) ([]LeasesOfBootsRow, error) {
-	rows, err := db.Query(ctx, leasesOfBoots, boots)
+// How many leases these boots hold, and those that one of the claims gave: an answer that was lost is given again.
+func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, claims []string, boots []uuid.UUID) ([]LeasesOfBootsRow, error) {
+	rows, err := db.Query(ctx, leasesOfBoots, claims, boots)
 	if err != nil {
 		return nil, err
 	}
@@ -412,16 +408,7 @@ func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, boots []uuid.UUID)
 	var items []LeasesOfBootsRow
 	for rows.Next() {
 		var i LeasesOfBootsRow
-		if err := rows.Scan(
-			&i.BootID,
-			&i.ClaimID,
-			&i.RunID,
-			&i.TenantID,
-			&i.LeaseID,
-			&i.FencingToken,
-			&i.Phase,
-			&i.WorkerID,
-		); err != nil {
+		if err := rows.Scan(&i.BootID, &i.Held, &i.Given); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
