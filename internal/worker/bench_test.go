@@ -30,6 +30,7 @@ type bench struct {
 	cfg    worker.Config
 	leases int
 	done   chan error
+	hurry  func()
 	stop   context.CancelFunc
 }
 
@@ -122,7 +123,7 @@ func (b *bench) start() {
 		cancel()
 		b.t.Fatal(err)
 	}
-	b.stop, b.done = cancel, make(chan error, 1)
+	b.stop, b.hurry, b.done = cancel, w.Hurry, make(chan error, 1)
 	done := b.done
 	go func() {
 		err := w.Run(ctx)

@@ -167,6 +167,34 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// R-WRK-2: a second termination does not wait for the grace: what is under way is handed back as a drain, which costs the
+// run no attempt, and the worker says goodbye.
+func TestDrainInAHurry(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, waiting)
+	b.cfg.DrainGrace = time.Hour
+	b.start()
+	lease, pid := held(t, b)
+	b.stop()
+	b.until("draining", func() bool {
+		b.server.mu.Lock()
+		defer b.server.mu.Unlock()
+		return b.server.beats[len(b.server.beats)-1].State == wire.WorkerDraining
+	})
+	b.hurry()
+	b.hurry()
+	if end := b.await(lease); end.Stopped == nil || end.Stopped.Why != wire.StoppedDrain {
+		t.Fatalf("ended with %s", end.Command)
+	}
+	b.stopWorker()
+	if !gone(pid) {
+		t.Error("the agent outlived its worker")
+	}
+	if b.server.goodbyes != 1 {
+		t.Errorf("%d goodbyes", b.server.goodbyes)
+	}
+}
+
 // R-WRK-3: never more leases at once than there are slots.
 func TestSlots(t *testing.T) {
 	t.Parallel()

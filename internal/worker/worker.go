@@ -43,6 +43,9 @@ type Worker struct {
 	draining bool
 	paused   bool          // the server asks for no new work
 	wake     chan struct{} // a heartbeat is wanted now
+
+	hurry     chan struct{} // closed: the drain grace is over
+	hurryOnce sync.Once
 }
 
 // New prepares folders, git and the sandbox and tries to break out of the latter. It speaks to nobody yet.
@@ -50,7 +53,7 @@ func New(ctx context.Context, cfg Config) (_ *Worker, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: cfg, log: cfg.Log, leases: map[string]*lease{}, wake: make(chan struct{}, 1), scanner: patch.NewScanner()}
+	w := &Worker{cfg: cfg, log: cfg.Log, leases: map[string]*lease{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}), scanner: patch.NewScanner()}
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
@@ -343,6 +346,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// Hurry ends the drain grace at once: what is under way is stopped and handed back, to be taken by others without costing
+// the run an attempt. It may be called at any time and more than once.
+func (w *Worker) Hurry() { w.hurryOnce.Do(func() { close(w.hurry) }) }
+
 // drain lets the leases finish and, after the grace, asks them to stop.
 func (w *Worker) drain(work *sync.WaitGroup) {
 	w.mu.Lock()
@@ -362,6 +369,8 @@ func (w *Worker) drain(work *sync.WaitGroup) {
 	case <-done:
 		return
 	case <-timer.C:
+	case <-w.hurry:
+		w.log.Info("worker told to hurry: what is under way is handed back now")
 	}
 	w.mu.Lock()
 	for _, l := range w.leases {

@@ -123,22 +123,35 @@ func logger(env config.Worker, to io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(to, opts))
 }
 
-// work runs until the first termination signal has drained the worker; a second one ends it at once.
+// work runs until the first termination signal has drained the worker. A second one hands back at once what is under way,
+// a third ends the process.
 func work(cfg worker.Config, check bool, stdout io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	w, err := worker.New(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for _, next := range []func(){stop, w.Hurry} {
+			select {
+			case <-signals:
+				next()
+			case <-ended:
+				return
+			}
+		}
+		signal.Stop(signals) // the next one has its ordinary effect
+	}()
 	if check {
 		return w.Check(ctx, stdout)
 	}
-	go func() {
-		<-ctx.Done()
-		stop()
-	}()
 	return w.Run(ctx)
 }
 
