@@ -78,7 +78,10 @@ var mayImport = map[string][]string{
 	"internal/dbtest/throwaway": {"internal/pgserver"},
 	"internal/dbtest/cluster":   {"internal/dbtest/throwaway"},
 	"internal/dbtest/gotest":    {},
-	"internal/e2e/crashworker":  {"internal/sandbox", "internal/workercmd"},
+	// The audit reads logs with the product's own words; the interleavings know Postgres's protocol and no product.
+	"internal/dbtest/audit":      {"internal/run"},
+	"internal/dbtest/interleave": {},
+	"internal/e2e/crashworker":   {"internal/sandbox", "internal/workercmd"},
 }
 
 // onlyIn names the packages that may import a library or a part of the standard library: one that speaks SQL, few
