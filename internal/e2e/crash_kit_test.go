@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/dbtest/audit"
 	"signalbox/internal/e2e/rig"
 	"signalbox/internal/wire"
 )
@@ -66,24 +66,12 @@ func (p *points) reached(r *rig.Rig, point string) {
 	})
 }
 
-// inside are the processes that live in a sandbox whose workspace is below dir: they alone have it mounted.
+// inside are the processes that live in a sandbox whose workspace is below dir.
 func inside(t testing.TB, dir string) []string {
 	t.Helper()
-	infos, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	found, err := audit.Processes(dir)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var found []string
-	for _, info := range infos {
-		mounts, err := os.ReadFile(info)
-		if err != nil || !bytes.Contains(mounts, []byte(dir+"/")) {
-			continue // it ended while we looked
-		}
-		words, err := os.ReadFile(filepath.Join(filepath.Dir(info), "cmdline"))
-		if err != nil || len(words) == 0 {
-			continue // it ended, or has ended and nobody has looked at how
-		}
-		found = append(found, filepath.Base(filepath.Dir(info))+" "+strings.ReplaceAll(string(words[:min(len(words), 200)]), "\x00", " "))
 	}
 	return found
 }
