@@ -94,7 +94,7 @@ func TestOrdersOfEnqueueAndClaim(t *testing.T) {
 	})
 }
 
-// R-APP-9, R-Q-1: an approval is withdrawn while somebody claims what it set free: it is withdrawn and nobody has it, or
+// R-Q-1: an approval is withdrawn while somebody claims what it set free: it is withdrawn and nobody has it, or
 // somebody has it and the withdrawal is refused.
 func TestOrdersOfWithdrawAndClaim(t *testing.T) {
 	t.Parallel()
