@@ -13,7 +13,7 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath
 RACE := ./db/... ./internal/run/... ./internal/control/... ./internal/feed/... ./internal/loop/... ./handlers/... ./internal/worker/...
 TEST_FLAGS ?= -timeout=40m
 
-.PHONY: help setup setup-tests build run selftest test fuzz test-race test-long check format format-check vet lint generate generate-check bench clean
+.PHONY: help setup setup-tests build run selftest test fuzz test-race test-long chaos mutants check format format-check vet lint generate generate-check bench clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
@@ -58,6 +58,12 @@ fuzz: ## every fuzz target for ten seconds
 
 test-long: setup-tests build .build/cluster .build/gotest ## the larger sizes
 	@SIGNALBOX_TEST_LONG=1 .build/cluster .build/gotest -timeout=120m ./...
+
+chaos: setup-tests .build/cluster .build/gotest ## servers, workers and Postgres are killed, stopped and confused for SIGNALBOX_CHAOS_MINUTES (20); SIGNALBOX_CHAOS_SEED repeats one
+	@SIGNALBOX_CHAOS_MINUTES=$${SIGNALBOX_CHAOS_MINUTES:-20} .build/cluster .build/gotest -v -run '^TestChaos$$' -timeout=$$(( $${SIGNALBOX_CHAOS_MINUTES:-20} + 15 ))m ./internal/e2e
+
+mutants: setup-tests .build/cluster ## break the core in each named way and show which test notices
+	@scripts/mutants
 
 check: format-check vet lint generate-check ## formatting, vet, lint, generated files current
 

@@ -5,16 +5,19 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// Process is `signalbox serve` as a process of its own, at the rig's address.
+// Process is `signalbox serve` as a process of its own.
 type Process struct {
+	// Address is host and port that it listens on.
+	Address string
+
 	r      *Rig
+	log    string
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
@@ -23,7 +26,18 @@ type Process struct {
 func (r *Rig) ServeProcess() *Process {
 	r.T.Helper()
 	r.StopServer()
-	p := &Process{r: r}
+	return r.serve(strings.TrimPrefix(r.URL, "http://"))
+}
+
+// ServeReplica starts the real program once more, at an address of its own.
+func (r *Rig) ServeReplica() *Process {
+	r.T.Helper()
+	return r.serve(r.reserve())
+}
+
+func (r *Rig) serve(address string) *Process {
+	r.T.Helper()
+	p := &Process{r: r, Address: address, log: r.path("serve-" + address[strings.LastIndex(address, ":")+1:] + ".log")}
 	p.Start()
 	r.T.Cleanup(p.Kill)
 	return p
@@ -33,15 +47,34 @@ func (r *Rig) ServeProcess() *Process {
 func (p *Process) Start() {
 	r := p.r
 	r.T.Helper()
-	path := filepath.Join(r.Dir, "serve.log")
-	out, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	p.Launch()
+	r.Eventually("the server answers", 30*time.Second, func() (bool, string) {
+		select {
+		case <-p.exited:
+			r.T.Fatalf("rig: the server ended: %s", tail(p.log, 4<<10))
+		default:
+		}
+		resp, err := http.Get("http://" + p.Address + "/healthz") //nolint:noctx // one look
+		if err != nil {
+			return false, err.Error()
+		}
+		resp.Body.Close()
+		return true, ""
+	})
+}
+
+// Launch starts the program, again after it ended, and waits for nothing.
+func (p *Process) Launch() {
+	r := p.r
+	r.T.Helper()
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	r.must(err, "open the server's log")
 	t := r.options.Timing
 	p.cmd = exec.Command(Binary(r.T, "cmd/signalbox"), "serve")
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.Dir, "LANG=C.UTF-8", "SIGNALBOX_LOG_FORMAT=text",
-		"SIGNALBOX_ADDR=" + strings.TrimPrefix(r.URL, "http://"), "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL,
+		"SIGNALBOX_ADDR=" + p.Address, "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL,
 		"SIGNALBOX_ARTIFACT_URL=file://" + r.path("artifacts"), "SIGNALBOX_LOCAL_FORGE=" + r.path("forge"), "SIGNALBOX_SESSION_KEY=" + sessionKey,
 		"SIGNALBOX_LEASE_TTL=" + t.LeaseTTL.String(), "SIGNALBOX_CANCEL_GRACE=" + t.CancelGrace.String(), "SIGNALBOX_BACKOFF_SCALE=" + fmt.Sprint(t.BackoffScale),
 		"SIGNALBOX_REAPER_TICK=50ms",
@@ -62,20 +95,13 @@ func (p *Process) Start() {
 		close(p.exited)
 	}()
 	r.must(<-started, "start the server")
-	r.Eventually("the server answers", 30*time.Second, func() (bool, string) {
-		select {
-		case <-p.exited:
-			r.T.Fatalf("rig: the server ended: %s", tail(path, 4<<10))
-		default:
-		}
-		resp, err := http.Get(r.URL + "/healthz") //nolint:noctx // one look
-		if err != nil {
-			return false, err.Error()
-		}
-		resp.Body.Close()
-		return true, ""
-	})
 }
+
+// PID is the program's process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Exited is closed when the program has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Kill ends the program at once (SIGKILL) and waits for its end.
 func (p *Process) Kill() {
