@@ -64,12 +64,7 @@ func (c *Cluster) Server() *pgserver.Server { return c.server }
 
 // Crash stops the server at once, as a power cut does: no checkpoint, every session cut. It returns when it has ended.
 func (c *Cluster) Crash() error {
-	raw, err := os.ReadFile(filepath.Join(c.dir, "data", "postmaster.pid"))
-	if err != nil {
-		return fmt.Errorf("crash the test cluster: %w", err)
-	}
-	first, _, _ := strings.Cut(string(raw), "\n")
-	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	pid, err := c.postmaster()
 	if err != nil {
 		return fmt.Errorf("crash the test cluster: %w", err)
 	}
@@ -78,6 +73,46 @@ func (c *Cluster) Crash() error {
 		return fmt.Errorf("crash the test cluster: %w", err)
 	}
 	<-c.server.Exited()
+	return nil
+}
+
+func (c *Cluster) postmaster() (int, error) {
+	raw, err := os.ReadFile(filepath.Join(c.dir, "data", "postmaster.pid"))
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(raw), "\n")
+	return strconv.Atoi(strings.TrimSpace(first))
+}
+
+// Freeze stops the server in its tracks, every session with it: it is there and answers nobody. Thaw undoes it.
+func (c *Cluster) Freeze() error { return c.family(syscall.SIGSTOP) }
+
+// Thaw undoes Freeze.
+func (c *Cluster) Thaw() error { return c.family(syscall.SIGCONT) }
+
+// family signals the server's first process, which starts all others, and then those.
+func (c *Cluster) family(s syscall.Signal) error {
+	pid, err := c.postmaster()
+	if err != nil {
+		return fmt.Errorf("signal the test cluster: %w", err)
+	}
+	if err := syscall.Kill(pid, s); err != nil {
+		return fmt.Errorf("signal the test cluster: %w", err)
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return fmt.Errorf("signal the test cluster: %w", err)
+	}
+	for _, word := range strings.Fields(string(children)) {
+		child, err := strconv.Atoi(word)
+		if err != nil {
+			return fmt.Errorf("signal the test cluster: %w", err)
+		}
+		if err := syscall.Kill(child, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("signal the test cluster: %w", err)
+		}
+	}
 	return nil
 }
 
