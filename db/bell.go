@@ -17,6 +17,8 @@ type Change struct {
 	Version int64
 	// Ready names the phase whose queue got an item, or is empty.
 	Ready run.Phase
+	// Moves are the events that were committed, where it was a transition of this process.
+	Moves []Movement
 }
 
 // bell rings in this process after a commit.

@@ -59,6 +59,14 @@ func (s *Store) Claim(ctx context.Context, in ClaimRequest) (out []Claimed, repl
 // in this process and it is this waiter's turn, and about once a second for what
 // other replicas did. The bell is a hint; the look is the truth.
 func (s *Store) ClaimWait(ctx context.Context, in ClaimRequest, wait time.Duration) ([]Claimed, bool, error) {
+	got, again, err := s.claimWait(ctx, in, wait)
+	if err == nil && !again {
+		s.seen.claimed(len(got))
+	}
+	return got, again, err
+}
+
+func (s *Store) claimWait(ctx context.Context, in ClaimRequest, wait time.Duration) ([]Claimed, bool, error) {
 	w := s.waiters.join(in.Phases)
 	defer s.waiters.leave(w)
 	deadline := time.NewTimer(wait)

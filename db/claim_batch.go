@@ -179,6 +179,7 @@ func (b *claimBatch) give(ctx context.Context) error {
 		return err
 	}
 	passed := map[uuid.UUID]bool{} // items that were looked at and gave nothing
+	first := true
 	for depth := b.depth(len(lanes)); b.free() > 0 && len(lanes) > 0 && depth <= maxDepth; {
 		items, read, err := b.heads(ctx, lanes, depth, passed)
 		if err != nil {
@@ -188,6 +189,10 @@ func (b *claimBatch) give(ctx context.Context) error {
 		if err := b.grant(ctx, got, passed); err != nil {
 			return err
 		}
+		if first && b.free() > 0 {
+			b.s.seen.heldBack(b.state, slices.DeleteFunc(items, func(i schedule.Item) bool { return passed[i.Run] }))
+		}
+		first = false
 		if len(got) == 0 {
 			// Nothing of what was seen can be given: look behind it, in the lanes that have more.
 			lanes = slices.DeleteFunc(lanes, func(l schedule.Lane) bool { return read[l] < depth })

@@ -29,13 +29,15 @@ type commits struct {
 const atOnce = 2
 
 func (s *Store) openCommits() {
-	o := coalesce.Options{Workers: atOnce}
-	s.commits.loads = coalesce.New[uuid.UUID](o, nil, s.loadRuns)
-	s.commits.writes = coalesce.New(o, func(w *write) uuid.UUID { return w.runs[0].ID }, s.writeAll)
+	o := func(kind string) coalesce.Options {
+		return coalesce.Options{Workers: atOnce, Batch: s.seen.batch(kind)}
+	}
+	s.commits.loads = coalesce.New[uuid.UUID](o("load"), nil, s.loadRuns)
+	s.commits.writes = coalesce.New(o("write"), func(w *write) uuid.UUID { return w.runs[0].ID }, s.writeAll)
 	// One at a time: claims hold each other off anyway.
-	s.commits.claims = coalesce.New(coalesce.Options{}, func(r ClaimRequest) string { return r.ClaimID }, s.claimAll)
-	s.commits.signs = coalesce.New(coalesce.Options{}, func(g sign) uuid.UUID { return g.boot }, s.extendAll)
-	s.commits.workers = coalesce.New[string](o, nil, s.workersByHash)
+	s.commits.claims = coalesce.New(coalesce.Options{Batch: s.seen.batch("claim")}, func(r ClaimRequest) string { return r.ClaimID }, s.claimAll)
+	s.commits.signs = coalesce.New(coalesce.Options{Batch: s.seen.batch("heartbeat")}, func(g sign) uuid.UUID { return g.boot }, s.extendAll)
+	s.commits.workers = coalesce.New[string](o("credential"), nil, s.workersByHash)
 }
 
 // close carries out what was accepted.

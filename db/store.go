@@ -32,7 +32,9 @@ type Options struct {
 	MaxConns int32
 	// Timing holds the lease arithmetic; zero fields mean D-14's defaults.
 	Timing Timing
-	Log    *slog.Logger
+	// Observer hears what is to be counted; its zero value hears nothing.
+	Observer Observer
+	Log      *slog.Logger
 }
 
 // Timing is the server's lease arithmetic. All of it is measured by the
@@ -76,6 +78,7 @@ type Store struct {
 	bell    bell
 	commits commits
 	waiters waiters
+	seen    Observer
 	draw    func() float64
 }
 
@@ -98,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
-	s := &Store{pool: pool, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, draw: rand.Float64}
+	s := &Store{pool: pool, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, seen: o.Observer, draw: rand.Float64}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

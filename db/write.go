@@ -40,6 +40,8 @@ type write struct {
 	outbox            []sqlc.Outbox
 	// ready lists the phases that got a READY item, for the bell.
 	ready map[uuid.UUID]run.Phase
+	// moves are the events of each run, for the bell.
+	moves map[uuid.UUID][]Movement
 }
 
 // keyRow is an idempotency key with the run without whose transition it is not kept.
@@ -76,7 +78,7 @@ type step struct {
 // add puts the steps of one run into the write: row is the run's row before.
 func (w *write) add(row sqlc.Run, steps []step, t Timing, c *claimed) error {
 	if w.ready == nil {
-		w.ready = map[uuid.UUID]run.Phase{}
+		w.ready, w.moves = map[uuid.UUID]run.Phase{}, map[uuid.UUID][]Movement{}
 	}
 	hash := row.HeadHash
 	for _, s := range steps {
@@ -86,6 +88,7 @@ func (w *write) add(row sqlc.Run, steps []step, t Timing, c *claimed) error {
 		}
 		hash = h
 		w.events = append(w.events, ev)
+		w.moves[row.ID] = append(w.moves[row.ID], movement(s, row))
 		row = factsAfter(row, s.before.State, s.ev, s.res.Run)
 		if err := w.effects(s, row.ActiveMs, t, c); err != nil {
 			return err
@@ -351,7 +354,7 @@ func (w *write) join(o *write) {
 func (w *write) changes() []Change {
 	out := make([]Change, 0, len(w.runs))
 	for _, r := range w.runs {
-		out = append(out, Change{Tenant: r.TenantID, Run: r.ID, Version: r.Version, Ready: w.ready[r.ID]})
+		out = append(out, Change{Tenant: r.TenantID, Run: r.ID, Version: r.Version, Ready: w.ready[r.ID], Moves: w.moves[r.ID]})
 	}
 	return out
 }

@@ -33,6 +33,8 @@ type Options struct {
 	Most int
 	// Waiting is how many calls may wait for a batch; 0 means 10,000. One more is ErrFull.
 	Waiting int
+	// Batch is told how many calls each batch holds, before it is carried out; nil: nobody is. It must not block.
+	Batch func(calls int)
 }
 
 // Group collects calls and carries them out in batches. Its methods are safe for
@@ -120,6 +122,9 @@ func (g *Group[Key, In, Out]) work() {
 		in := make([]In, len(batch))
 		for i, c := range batch {
 			in[i] = c.in
+		}
+		if g.options.Batch != nil {
+			g.options.Batch(len(batch))
 		}
 		results := g.do(context.WithoutCancel(batch[0].ctx), in)
 		for i, c := range batch {

@@ -30,6 +30,9 @@ type Loop struct {
 	RunOnce func(ctx context.Context) (int, error)
 	// Log receives failures, nil for nothing.
 	Log *slog.Logger
+	// Ran is told of every run that was not broken off: how many things it did, how long it took, and its failure. Nil:
+	// nobody is.
+	Ran func(n int, took time.Duration, err error)
 
 	once sync.Once
 	wake chan struct{}
@@ -44,10 +47,15 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 	failures := 0
 	for ctx.Err() == nil {
+		began := time.Now()
 		n, err := l.runOnce(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
+		}
+		if l.Ran != nil {
+			l.Ran(n, time.Since(began), err)
+		}
+		switch {
 		case err != nil:
 			failures++
 			log.ErrorContext(ctx, "loop failed", "loop", l.Name, "failures", failures, "error", err)

@@ -126,3 +126,14 @@ func Why(s State, workers []Offer, i Item, ahead int) Reason {
 	}
 	return Reason{CodeNext, "A worker is free and takes it with its next question." + place(ahead, s.Tenants[i.Tenant].Name)}
 }
+
+// HeldBack counts the items that a limit has no room for at this moment, by the code of the first such limit.
+func HeldBack(s State, items []Item) map[string]int {
+	a, out := newAssigner(s, nil), map[string]int{}
+	for _, i := range items {
+		if code, _ := a.limited(i); code != "" {
+			out[code]++
+		}
+	}
+	return out
+}

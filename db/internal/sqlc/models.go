@@ -326,6 +326,15 @@ type Patch struct {
 	CreatedAt  time.Time       `json:"created_at"`
 }
 
+type PausedQueue struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	Queue    string    `json:"queue"`
+	Reason   string    `json:"reason"`
+	ByID     string    `json:"by_id"`
+	ByName   string    `json:"by_name"`
+	PausedAt time.Time `json:"paused_at"`
+}
+
 type Policy struct {
 	ID        uuid.UUID  `json:"id"`
 	TenantID  uuid.UUID  `json:"tenant_id"`
