@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 
 	// 3 motion. The worker holds no database credential and cannot import db.
 	"internal/feed":    {"db", "internal/run"},
+	"internal/metrics": {"db", "internal/run", "internal/schedule"},
 	"internal/control": {"db", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/artifact", "internal/loop", "internal/patch"},
 	"internal/worker": {"internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
 		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/argv",
@@ -67,7 +68,7 @@ var mayImport = map[string][]string{
 	// 5 wiring.
 	"internal/devmode": {"internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
 	"cmd/signalbox": {"handlers", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
-		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv"},
+		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv", "internal/metrics"},
 	"internal/workercmd":   {"internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
 	"cmd/signalbox-worker": {"internal/sandbox", "internal/workercmd"},
 
@@ -101,6 +102,7 @@ var onlyIn = map[string][]string{
 	"github.com/zricethezav":     {"internal/patch", "internal/judge"},
 	"github.com/bluekeyes":       {"internal/patch"},
 	"github.com/elastic":         {"internal/sandbox"},
+	"github.com/prometheus":      {"internal/metrics"},
 	"github.com/alecthomas/kong": {"cmd/signalbox", "internal/workercmd"},
 }
 

@@ -221,7 +221,7 @@ func (b *claimBatch) lanes(ctx context.Context) ([]schedule.Lane, error) {
 	if b.free() == 0 {
 		return nil, nil
 	}
-	rows, err := b.s.q.Lanes(ctx, b.tx)
+	rows, err := b.s.q.Lanes(ctx, b.tx, DefaultTenant)
 	if err != nil {
 		return nil, fmt.Errorf("look who waits: %w", err)
 	}

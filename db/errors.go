@@ -150,3 +150,9 @@ func sentences() map[string]ruleSentence {
 		"idempotency_keys_key_check":   {fault.Invalid, "Nothing was changed: an Idempotency-Key has 1 to 200 characters."},
 	}
 }
+
+// noFunction reports that the schema lacks a function that this program calls.
+func noFunction(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pe.Code == "42883"
+}

@@ -22,6 +22,8 @@ type Movement struct {
 	Queue string
 	// Code is the reason of a failure, empty for other events. It is one of run.Codes.
 	Code run.Code
+	// Deferred is the reason of an admission that was put off, empty for other events.
+	Deferred string
 	// Retried says that the run was put into the queue again because of the failure, at once or after a pause.
 	Retried bool
 	// Lease is the lease that began or ended with the event, nil where none did; LeaseEnd says how, empty where it began.
@@ -39,8 +41,11 @@ func movement(s step, row sqlc.Run) Movement {
 	after := s.res.Run
 	m := Movement{Tenant: after.Tenant, Task: after.Task, Run: after.ID, Kind: s.ev.Kind(), From: s.before.State, To: after.State, At: s.ev.At,
 		AttemptNo: after.AttemptNo, Queue: after.Route.Queue, Code: failureCode(s.ev.Payload), Created: row.CreatedAt}
-	if row.CancelAt != nil {
-		m.Cancelled = *row.CancelAt
+	if after.Cancel != nil {
+		m.Cancelled = after.Cancel.At
+	}
+	if p, ok := s.ev.Payload.(run.DeferredEvent); ok {
+		m.Deferred = p.Code
 	}
 	for _, e := range s.res.Effects {
 		switch e := e.(type) {

@@ -39,21 +39,33 @@ func (s *Store) Why(ctx context.Context, tenant, id uuid.UUID) (Wait, error) {
 	if err != nil {
 		return Wait{}, fmt.Errorf("look at the queue: %w", err)
 	}
-	state, err := s.scheduleState(ctx, s.pool, []uuid.UUID{tenant})
+	state, offers, err := s.waitingFor(ctx, tenant)
 	if err != nil {
 		return Wait{}, err
 	}
+	item := itemOf(sqlc.HeadsOfLanesRow{RunID: row.RunID, TenantID: row.TenantID, Phase: row.Phase, RepositoryID: row.RepositoryID, UserID: row.UserID, Queue: row.Queue,
+		Risk: row.Risk, Provider: row.Provider, Pool: row.Pool, Priority: row.Priority, VisibleAt: row.VisibleAt, Requires: row.Requires, Rank: row.Rank, Maker: row.Maker})
+	return Wait{Reason: schedule.Why(state, offers, item, int(row.Ahead))}, nil
+}
+
+// waitingFor is what the tenant's waiting work waits for: rules, leases and pauses, and the workers that live.
+func (s *Store) waitingFor(ctx context.Context, tenant uuid.UUID) (schedule.State, []schedule.Offer, error) {
+	state, err := s.scheduleState(ctx, s.pool, []uuid.UUID{tenant})
+	if err != nil {
+		return state, nil, err
+	}
+	if state.Paused, err = s.pauses(ctx, tenant); err != nil {
+		return state, nil, err
+	}
 	live, err := s.q.LiveOffers(ctx, s.pool, tenant, s.timing.LeaseTTL.Seconds())
 	if err != nil {
-		return Wait{}, fmt.Errorf("look at the workers: %w", err)
+		return state, nil, fmt.Errorf("look at the workers: %w", err)
 	}
 	offers := make([]schedule.Offer, 0, len(live))
 	for _, w := range live {
 		offers = append(offers, offerOf(w))
 	}
-	item := itemOf(sqlc.HeadsOfLanesRow{RunID: row.RunID, TenantID: row.TenantID, Phase: row.Phase, RepositoryID: row.RepositoryID, UserID: row.UserID, Queue: row.Queue,
-		Risk: row.Risk, Provider: row.Provider, Pool: row.Pool, Priority: row.Priority, VisibleAt: row.VisibleAt, Requires: row.Requires, Rank: row.Rank, Maker: row.Maker})
-	return Wait{Reason: schedule.Why(state, offers, item, int(row.Ahead))}, nil
+	return state, offers, nil
 }
 
 func offerOf(w sqlc.LiveOffersRow) schedule.Offer {

@@ -95,6 +95,8 @@ func (s *server) observe(next http.Handler) http.Handler {
 				}
 			}
 			s.logRequest(r, rec, l)
+			_, pattern, _ := strings.Cut(l.route, " ")
+			s.served(r.Method, pattern, rec.status, time.Since(l.started))
 		}()
 		next.ServeHTTP(rec, r)
 	})

@@ -44,7 +44,10 @@ type Options struct {
 	DevPeople []web.DevPerson
 	// Wakeful wakes the loop that admits new runs; nil where nobody waits.
 	Admit func()
-	Log   *slog.Logger
+	// Served is told of every answer: method, route pattern (empty for an address that does not exist), status and time;
+	// nil: nobody is.
+	Served func(method, route string, status int, took time.Duration)
+	Log    *slog.Logger
 }
 
 // server holds what every handler may use. There is one per process.
@@ -61,6 +64,8 @@ type server struct {
 	hosts     []string
 	devPeople []web.DevPerson
 	admit     func()
+	served    func(method, route string, status int, took time.Duration)
+	health    health
 	streams   streamCounter
 	scanner   *patch.Scanner
 
@@ -99,7 +104,7 @@ func New(o Options) (*Handler, error) {
 	}
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
-		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, providers: newProviders(nil), scanner: patch.NewScanner(),
+		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, providers: newProviders(nil), scanner: patch.NewScanner(),
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {
@@ -107,6 +112,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if s.admit == nil {
 		s.admit = func() {}
+	}
+	if s.served == nil {
+		s.served = func(string, string, int, time.Duration) {}
 	}
 	s.sessions = newSessionStore(o.Store, o.SessionKey, s.secure())
 	h, err := s.mount(s.routes())
@@ -219,27 +227,4 @@ func (s *server) recognised(r *http.Request) *http.Request {
 func operationOf(r *http.Request) string {
 	rt, _ := r.Context().Value(keyRoute).(route)
 	return rt.operation
-}
-
-// getHealth says that the process answers; getReady that it can work.
-func (s *server) getHealth(w http.ResponseWriter, r *http.Request) error {
-	return s.plain(w, r, http.StatusOK, "ok\n")
-}
-
-func (s *server) getReady(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-	defer cancel()
-	if err := s.store.Ping(ctx); err != nil {
-		s.note(r, err)
-		return s.plain(w, r, http.StatusServiceUnavailable, "the database does not answer\n")
-	}
-	return s.plain(w, r, http.StatusOK, "ready\n")
-}
-
-func (s *server) plain(w http.ResponseWriter, r *http.Request, code int, text string) error {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	s.write(w, r, []byte(text))
-	return nil
 }

@@ -1,4 +1,4 @@
--- Queues that somebody paused, what readiness asks, and what the rates of the workers' page are read from.
+-- Queues that somebody paused, and what readiness asks.
 
 -- +goose Up
 -- A queue that is paused gives out no work of this tenant; paused by the default tenant, whose policy is the
@@ -20,9 +20,6 @@ CREATE POLICY paused_queues_engine ON paused_queues TO signalbox_engine, signalb
 GRANT SELECT ON paused_queues TO signalbox_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON paused_queues TO signalbox_engine;
 
--- How many runs ended lately is asked often; a run enters this index once.
-CREATE INDEX runs_finished_idx ON runs (tenant_id, finished_at) WHERE finished_at IS NOT NULL;
-
 -- +goose StatementBegin
 -- The newest migration that was applied. Not a query of the program's, because the table is the migration tool's.
 CREATE FUNCTION schema_version() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
@@ -33,5 +30,4 @@ END $$;
 
 -- +goose Down
 DROP FUNCTION schema_version();
-DROP INDEX runs_finished_idx;
 DROP TABLE paused_queues;

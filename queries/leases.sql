@@ -3,7 +3,8 @@
 SELECT pg_advisory_xact_lock(hashtextextended('signalbox claims', 0));
 
 -- name: Lanes :many
--- Who has READY items where: one jump of the index for each lane, however many items it has.
+-- Who has READY items where: one jump of the index for each lane, however many items it has. A queue that the tenant or
+-- the installation paused is left out.
 WITH RECURSIVE lane AS (
     (SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1)
     UNION ALL
@@ -12,7 +13,8 @@ WITH RECURSIVE lane AS (
         WHERE (q.phase, q.queue, q.tenant_id, q.user_id) > (l.phase, l.queue, l.tenant_id, l.user_id)
         ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1) n
 )
-SELECT lane.phase::text AS phase, lane.queue::text AS queue, lane.tenant_id::uuid AS tenant_id, lane.user_id::uuid AS user_id FROM lane;
+SELECT lane.phase::text AS phase, lane.queue::text AS queue, lane.tenant_id::uuid AS tenant_id, lane.user_id::uuid AS user_id FROM lane
+WHERE NOT EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = lane.queue AND p.tenant_id IN (lane.tenant_id, @installation::uuid));
 
 -- name: HeadsOfLanes :many
 -- The first items of some lanes, by rank, with the worker that made the result where it is to be verified.

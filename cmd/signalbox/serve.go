@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/feed"
 	"signalbox/internal/forge"
 	"signalbox/internal/git"
+	"signalbox/internal/metrics"
 	"signalbox/internal/policy"
 	"signalbox/migrations"
 	"signalbox/web"
@@ -45,8 +46,15 @@ func (serveCmd) Run(ctx context.Context, t terminal) error {
 	if err := saveProvider(ctx, cfg, log); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	p := product{Config: cfg, Listener: listener, Log: log}
+	if cfg.MetricsAddr != "" {
+		if p.Monitoring, err = l.Listen(ctx, "tcp", cfg.MetricsAddr); err != nil {
+			return errors.Join(fmt.Errorf("nothing was started: %w", err), listener.Close())
+		}
+		log.InfoContext(ctx, "answering metrics and probes", "addr", p.Monitoring.Addr())
+	}
 	log.InfoContext(ctx, "serving", "addr", listener.Addr(), "public_url", cfg.PublicURL, "version", version())
-	return serveProduct(ctx, product{Config: cfg, Listener: listener, Log: log})
+	return serveProduct(ctx, p)
 }
 
 func logger(cfg config.Server, t terminal) *slog.Logger {
@@ -85,6 +93,8 @@ func saveProvider(ctx context.Context, cfg config.Server, log *slog.Logger) erro
 type product struct {
 	Config   config.Server
 	Listener net.Listener
+	// Monitoring answers metrics and probes; nil where nobody asked for it.
+	Monitoring net.Listener
 	// People are shown on the login page; dev mode alone has some.
 	People []web.DevPerson
 	Log    *slog.Logger
@@ -94,8 +104,10 @@ type product struct {
 // when nothing of it is running any more.
 func serveProduct(ctx context.Context, p product) (err error) {
 	cfg := p.Config
+	defer func() { err = errors.Join(err, closed(p.Monitoring)) }()
+	counted := metrics.New(version(), p.Log)
 	store, err := db.Open(ctx, db.Options{
-		URL: cfg.DatabaseURL.Reveal(), Log: p.Log, MaxConns: 24,
+		URL: cfg.DatabaseURL.Reveal(), Log: p.Log, MaxConns: 24, Observer: counted.Observer(),
 		Timing: db.Timing{LeaseTTL: cfg.LeaseTTL, CancelGrace: cfg.CancelGrace, BackoffScale: cfg.BackoffScale},
 	})
 	if err != nil {
@@ -113,10 +125,15 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	}
 	defer forget()
 
+	defer counted.Watch(store)()
 	hub := feed.New(store, p.Log)
 	loops := control.Loops(store, control.Options{Tick: cfg.ReaperTick, Log: p.Log})
+	for _, l := range loops {
+		l.Ran = func(n int, took time.Duration, err error) { counted.LoopRan(l.Name, n, took, err) }
+	}
 	handler, err := handlers.New(handlers.Options{
 		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log,
+		Served: counted.Served,
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {
@@ -141,6 +158,11 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	wg.Go(func() { hub.Run(background) })
 	for _, l := range loops {
 		wg.Go(func() { l.Run(background) })
+	}
+	if p.Monitoring != nil {
+		// It answers until everything else has ended, so that a drain can be watched.
+		monitoring := monitor(p.Monitoring, counted, handler, p.Log)
+		defer func() { err = errors.Join(err, monitoring.Close()) }()
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(p.Listener) }()

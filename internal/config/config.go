@@ -19,6 +19,8 @@ type Server struct {
 	Addr      string `env:"SIGNALBOX_ADDR" default:"127.0.0.1:8080" doc:"Address to listen on, host:port."`
 	PublicURL string `env:"SIGNALBOX_PUBLIC_URL" default:"http://127.0.0.1:8080" doc:"Address that people and workers use, without a path. Cookies are marked Secure unless it is a loopback http address."`
 
+	MetricsAddr string `env:"SIGNALBOX_METRICS_ADDR" doc:"Second address to listen on, host:port, for /metrics, /healthz and /readyz; empty for none. Keep it where only your monitoring reaches it."`
+
 	DatabaseURL      Secret `env:"SIGNALBOX_DATABASE_URL" required:"serve" doc:"Postgres address of the role signalbox_engine."`
 	DatabaseAppURL   Secret `env:"SIGNALBOX_DATABASE_APP_URL" doc:"Postgres address of the role signalbox_app (reads for pages); the engine's address where empty."`
 	DatabaseOwnerURL Secret `env:"SIGNALBOX_DATABASE_OWNER_URL" required:"migrate" doc:"Postgres address of the role signalbox_owner; only migrations use it."`
@@ -78,6 +80,9 @@ func LoadServer(command string, lookup func(string) (string, bool)) (Server, err
 	err := load(&c, command, lookup)
 	if command == "serve" {
 		err = errors.Join(err, address("SIGNALBOX_ADDR", c.Addr), origin("SIGNALBOX_PUBLIC_URL", c.PublicURL))
+		if c.MetricsAddr != "" {
+			err = errors.Join(err, address("SIGNALBOX_METRICS_ADDR", c.MetricsAddr))
+		}
 		if key := c.SessionKey.Reveal(); key != "" && len(key) < 32 {
 			err = errors.Join(err, fmt.Errorf("SIGNALBOX_SESSION_KEY has %d characters, at least 32 are needed", len(key)))
 		}

@@ -71,6 +71,7 @@ func TestEveryProblemNamesItsVariable(t *testing.T) {
 		{"bad level", map[string]string{"SIGNALBOX_LOG_LEVEL": "loud"}, []string{"SIGNALBOX_LOG_LEVEL", "want DEBUG"}},
 		{"bad choice", map[string]string{"SIGNALBOX_LOG_FORMAT": "xml"}, []string{"SIGNALBOX_LOG_FORMAT", "json, text"}},
 		{"address", map[string]string{"SIGNALBOX_ADDR": "8080"}, []string{"SIGNALBOX_ADDR", "host:port"}},
+		{"metrics address", map[string]string{"SIGNALBOX_METRICS_ADDR": "9090"}, []string{"SIGNALBOX_METRICS_ADDR", "host:port"}},
 		{"public address with a path", map[string]string{"SIGNALBOX_PUBLIC_URL": "https://a.example/x"}, []string{"SIGNALBOX_PUBLIC_URL"}},
 		{"short key", map[string]string{"SIGNALBOX_SESSION_KEY": "short-key-value"}, []string{"SIGNALBOX_SESSION_KEY has 15 characters"}},
 		{"half a provider", map[string]string{"SIGNALBOX_OIDC_ISSUER": "https://id.example"}, []string{"SIGNALBOX_OIDC_CLIENT_ID"}},

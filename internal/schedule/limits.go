@@ -51,6 +51,7 @@ const (
 	CodeProviderParked    = "PROVIDER_PARKED"
 	CodeNoWorker          = "NO_WORKER"
 	CodeWorkersBusy       = "WORKERS_BUSY"
+	CodeQueuePaused       = "QUEUE_PAUSED"
 	CodeNext              = "NEXT"
 )
 
@@ -65,6 +66,11 @@ type limit struct {
 // limited returns the first bound that the item has no room under, with words; ""
 // where it has room everywhere.
 func (a *assigner) limited(i Item) (code, words string) {
+	for _, p := range a.Paused {
+		if p.Queue == i.Queue && (p.Tenant == i.Tenant || p.Tenant == uuid.Nil) {
+			return CodeQueuePaused, p.words()
+		}
+	}
 	if _, ok := a.Tenants[i.Tenant]; !ok {
 		return CodePolicyUnreadable, "the policy of its tenant cannot be read"
 	}

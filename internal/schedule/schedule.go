@@ -74,6 +74,17 @@ type State struct {
 	Aging time.Duration
 	// Parked are providers that asked to be left alone, until when.
 	Parked map[string]time.Time
+	// Paused are queues that give out nothing.
+	Paused []Pause
+}
+
+// Pause is a queue that somebody stopped for one tenant, or for all where Tenant is the zero id.
+type Pause struct {
+	Tenant uuid.UUID
+	Queue  string
+	// By is a name for people, Reason what they wrote.
+	By, Reason string
+	At         time.Time
 }
 
 // Tenant is a tenant's name and the policy in force for it.

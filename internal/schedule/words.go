@@ -63,6 +63,11 @@ func (a *assigner) forbidden(i Item) string {
 	return fmt.Sprintf("policy %s asks for isolation %s or stronger and no live worker offers it", r.Version, r.Execution.MinIsolation)
 }
 
+// words say who paused the queue, when and why. The reason may end as a sentence does.
+func (p Pause) words() string {
+	return fmt.Sprintf("queue %s was paused by %s at %s: %s", p.Queue, p.By, p.At.UTC().Format("2006-01-02 15:04 MST"), strings.TrimRight(p.Reason, ". "))
+}
+
 // place says who goes first.
 func place(ahead int, tenant string) string {
 	if ahead == 0 {

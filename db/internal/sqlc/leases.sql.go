@@ -351,6 +351,7 @@ WITH RECURSIVE lane AS (
         ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1) n
 )
 SELECT lane.phase::text AS phase, lane.queue::text AS queue, lane.tenant_id::uuid AS tenant_id, lane.user_id::uuid AS user_id FROM lane
+WHERE NOT EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = lane.queue AND p.tenant_id IN (lane.tenant_id, $1::uuid))
 `
 
 type LanesRow struct {
@@ -360,9 +361,10 @@ type LanesRow struct {
 	UserID   uuid.UUID `json:"user_id"`
 }
 
-// Who has READY items where: one jump of the index for each lane, however many items it has.
-func (q *Queries) Lanes(ctx context.Context, db DBTX) ([]LanesRow, error) {
-	rows, err := db.Query(ctx, lanes)
+// Who has READY items where: one jump of the index for each lane, however many items it has. A queue that the tenant or
+// the installation paused is left out.
+func (q *Queries) Lanes(ctx context.Context, db DBTX, installation uuid.UUID) ([]LanesRow, error) {
+	rows, err := db.Query(ctx, lanes, installation)
 	if err != nil {
 		return nil, err
 	}

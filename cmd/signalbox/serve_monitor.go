@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"signalbox/handlers"
+	"signalbox/internal/metrics"
+)
+
+// monitor answers /metrics, /healthz and /readyz on a listener of their own, without a login: whoever reaches the
+// listener may read them. The returned server is to be closed.
+func monitor(l net.Listener, m *metrics.Metrics, h *handlers.Handler, log *slog.Logger) *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
+	mux.Handle("/", h.Probes())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	go func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics and probes are no longer answered", "error", err)
+		}
+	}()
+	return server
+}
+
+// closed closes the listener where there is one; that a server closed it before is no error.
+func closed(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
