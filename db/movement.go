@@ -86,7 +86,7 @@ func failureCode(p run.Payload) run.Code {
 // Observer hears what a Store does that leaves no row. Its functions run where the work is done and must not block;
 // nil ones are not called.
 type Observer struct {
-	// Batch tells how many calls of a kind (load, write, claim, credential) one statement carried.
+	// Batch tells how many calls of a kind (load, write, claim, heartbeat, credential) one statement carried.
 	Batch func(kind string, calls int)
 	// Claimed tells how many leases a worker's question was answered with, waiting included.
 	Claimed func(leases int)

@@ -114,7 +114,7 @@ func TestDrainWorker(t *testing.T) {
 	}
 	must(t, w.Lapse(ctx, held.Ref))
 	leases := got(w.Store.Leases(ctx, w.Tenant))(t)
-	if len(leases) != 1 || leases[0].Run != held.Ref.Run || !leases[0].Overdue {
+	if len(leases) != 2 || leases[0].Run != held.Ref.Run || !leases[0].Overdue || leases[1].Overdue {
 		t.Errorf("leases: %+v", leases)
 	}
 	refusal(t, w.Store.DrainWorker(ctx, w.Request(w.Admin, "drain nobody"), held.Ref.Run), fault.NotFound, "Nothing was changed")
