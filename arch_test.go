@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 // onlyIn names the packages that may import a library or a part of the standard library: one that speaks SQL, few
 // that speak HTTP, one that writes HTML.
 var onlyIn = map[string][]string{
-	"github.com/jackc/pgx/v5":    {"db", "migrations", "internal/pgserver", "internal/dbtest"},
+	"github.com/jackc/pgx/v5":    {"db", "migrations", "internal/pgserver", "internal/dbtest", "internal/bench/river"},
 	"database/sql":               {"migrations", "internal/dbtest"},
 	"github.com/a-h/templ":       {"web", "handlers"},
 	"github.com/zitadel/oidc":    {"internal/oidc"},

@@ -99,19 +99,14 @@ func (s *Store) statements(ctx context.Context, w *write) (*pipeline, error) {
 }
 
 func (s *Store) writeRuns(ctx context.Context, p *pipeline, w *write) error {
-	runs, err := encode(w.runs)
-	if err != nil {
-		return err
+	var raw [4]json.RawMessage
+	for i, rows := range []any{w.runs, w.befores, w.events, nonNil(w.keys)} {
+		var err error
+		if raw[i], err = encode(rows); err != nil {
+			return err
+		}
 	}
-	events, err := encode(w.events)
-	if err != nil {
-		return err
-	}
-	keys, err := encode(nonNil(w.keys))
-	if err != nil {
-		return err
-	}
-	return s.q.WriteRuns(ctx, p, events, runs, keys)
+	return s.q.WriteRuns(ctx, p, raw[0], raw[1], raw[2], raw[3])
 }
 
 // written reads the answer of the guarded update, then that all other statements were carried out.

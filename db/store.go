@@ -97,6 +97,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "30000"
 	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "5000"
 	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "15000"
+	// Plans are made once for each connection, often while the tables are still small, and kept while they grow. A scan of
+	// a whole table that was right then would be run for every transition until the statistics are renewed.
+	cfg.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
+	// Compiling a plan costs more than any of these statements.
+	cfg.ConnConfig.RuntimeParams["jit"] = "off"
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)

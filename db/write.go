@@ -20,6 +20,7 @@ import (
 // them travel together.
 type write struct {
 	runs              []sqlc.Run
+	befores           []versionRow
 	events            []sqlc.RunEvent
 	keys              []keyRow
 	dequeued          []sqlc.RunQueue
@@ -48,6 +49,12 @@ type write struct {
 type keyRow struct {
 	RunID uuid.UUID `json:"run_id"`
 	sqlc.IdempotencyKey
+}
+
+// versionRow is the version that a run must still have.
+type versionRow struct {
+	ID      uuid.UUID `json:"id"`
+	Version int64     `json:"version"`
 }
 
 // gateMove is an update of a gate; what is nil stays as it is.
@@ -81,6 +88,7 @@ func (w *write) add(row sqlc.Run, steps []step, t Timing, c *claimed) error {
 		w.ready, w.moves = map[uuid.UUID]run.Phase{}, map[uuid.UUID][]Movement{}
 	}
 	hash := row.HeadHash
+	w.befores = append(w.befores, versionRow{row.ID, row.Version})
 	for _, s := range steps {
 		ev, h, err := eventRow(s, hash)
 		if err != nil {
@@ -340,7 +348,7 @@ func nonNil[T any](s []T) []T {
 
 // join adds the rows of another write, of other runs.
 func (w *write) join(o *write) {
-	w.runs, w.events, w.keys = append(w.runs, o.runs...), append(w.events, o.events...), append(w.keys, o.keys...)
+	w.runs, w.befores, w.events, w.keys = append(w.runs, o.runs...), append(w.befores, o.befores...), append(w.events, o.events...), append(w.keys, o.keys...)
 	w.dequeued, w.queued, w.delayed = append(w.dequeued, o.dequeued...), append(w.queued, o.queued...), append(w.delayed, o.delayed...)
 	w.endedLeases, w.leases, w.sandboxes = append(w.endedLeases, o.endedLeases...), append(w.leases, o.leases...), append(w.sandboxes, o.sandboxes...)
 	w.attempts, w.endedAttempts = append(w.attempts, o.attempts...), append(w.endedAttempts, o.endedAttempts...)

@@ -25,8 +25,8 @@ WITH u AS (
         base_commit = x.base_commit, branch = x.branch, isolation = x.isolation, stop_signal = x.stop_signal, stop_signal_at = x.stop_signal_at,
         agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route
     FROM jsonb_populate_recordset(NULL::runs, @runs::jsonb) x
-    WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id
-      AND runs.version = x.version - (SELECT count(*) FROM jsonb_populate_recordset(NULL::run_events, @events::jsonb) c WHERE c.run_id = x.id)
+    JOIN jsonb_to_recordset(@befores::jsonb) AS b(id uuid, version bigint) ON b.id = x.id
+    WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id AND runs.version = b.version
     RETURNING runs.id
 ), ev AS (
     INSERT INTO run_events (tenant_id, run_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state,
@@ -154,10 +154,10 @@ FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) 
 INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
 SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
     ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
-        WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
+        WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
 FROM jsonb_populate_recordset(NULL::outbox, @outbox::jsonb) o JOIN runs u ON u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid
 WHERE o.topic <> 'reconcile_effects'
-   OR EXISTS (SELECT 1 FROM operations p WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
+   OR EXISTS (SELECT 1 FROM operations p WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
 ORDER BY u.id, o.seq;
 
 -- name: InsertRun :exec

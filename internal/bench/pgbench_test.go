@@ -56,10 +56,11 @@ func bareOfComments(text string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "--") }), "\n")
 }
 
-// argument is how the statement takes its rows; the keys, which are no row of a table as they are, are its last.
+// argument is how the statement takes its rows; keys and the versions before are no rows of a table as they are.
 var (
 	argument    = regexp.MustCompile(`jsonb_populate_recordset\(NULL::([a-z_]+), \$[0-9]+::jsonb\)`)
-	keyArgument = regexp.MustCompile(`jsonb_to_recordset\(\$[0-9]+::jsonb\)`)
+	keyArgument = regexp.MustCompile(`jsonb_to_recordset\(\$[0-9]+::jsonb\) AS k`)
+	wasArgument = regexp.MustCompile(`jsonb_to_recordset\(\$[0-9]+::jsonb\) AS b`)
 )
 
 // Marks in a template, each of which becomes an expression of the script.
@@ -120,11 +121,13 @@ func (x *bare) scripts(ctx context.Context, l db.Claimed, text string) {
 	events := template(`SELECT (to_jsonb(e) - 'id' - 'xid' || jsonb_build_object(` + number("seq") + `, 'event_id', 'bench/` + markVersion + `'))::text FROM run_events e WHERE run_id = $1 ORDER BY seq DESC LIMIT 1`)
 	keys := template(`SELECT (to_jsonb(k) - 'created_at' || jsonb_build_object('key', 'bench-key-` + markVersion + `', 'run_id', $1::uuid))::text FROM idempotency_keys k WHERE scope LIKE 'run:' || $1::text || ':%'`)
 
-	given := "arg AS MATERIALIZED (SELECT " + x.expression(runs) + " AS runs, " + x.expression(events) + " AS run_events, " + x.expression(keys) + " AS idempotency_keys " +
+	given := "arg AS MATERIALIZED (SELECT " + x.expression(runs) + " AS runs, " + x.expression(events) + " AS run_events, " + x.expression(keys) + " AS idempotency_keys, " +
+		"jsonb_build_array(jsonb_build_object('id', q.id, 'version', :v - 1)) AS befores " +
 		"FROM (SELECT md5('run' || :n::text)::uuid::text AS id) q)"
 	text = strings.Replace(bareOfComments(text), "WITH ", "WITH "+given+", ", 1)
 	text = argument.ReplaceAllString(text, "jsonb_populate_recordset(NULL::$1, (SELECT arg.$1 FROM arg))")
-	text = keyArgument.ReplaceAllString(text, "jsonb_to_recordset((SELECT arg.idempotency_keys FROM arg))")
+	text = keyArgument.ReplaceAllString(text, "jsonb_to_recordset((SELECT arg.idempotency_keys FROM arg)) AS k")
+	text = wasArgument.ReplaceAllString(text, "jsonb_to_recordset((SELECT arg.befores FROM arg)) AS b")
 	if left := regexp.MustCompile(`\$[0-9]+`).FindString(text); left != "" {
 		p.b.Fatalf("bench: %s is an argument of another kind:\n%s", left, text)
 	}

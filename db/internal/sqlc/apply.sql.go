@@ -207,10 +207,10 @@ const writeOutbox = `-- name: WriteOutbox :exec
 INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
 SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
     ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
-        WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
+        WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
 FROM jsonb_populate_recordset(NULL::outbox, $1::jsonb) o JOIN runs u ON u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid
 WHERE o.topic <> 'reconcile_effects'
-   OR EXISTS (SELECT 1 FROM operations p WHERE p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
+   OR EXISTS (SELECT 1 FROM operations p WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
 ORDER BY u.id, o.seq
 `
 
@@ -264,21 +264,21 @@ WITH u AS (
         finished_at = x.finished_at, head_hash = x.head_hash, updated_at = x.updated_at, state_since = x.state_since, active_ms = x.active_ms,
         base_commit = x.base_commit, branch = x.branch, isolation = x.isolation, stop_signal = x.stop_signal, stop_signal_at = x.stop_signal_at,
         agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route
-    FROM jsonb_populate_recordset(NULL::runs, $2::jsonb) x
-    WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id
-      AND runs.version = x.version - (SELECT count(*) FROM jsonb_populate_recordset(NULL::run_events, $1::jsonb) c WHERE c.run_id = x.id)
+    FROM jsonb_populate_recordset(NULL::runs, $1::jsonb) x
+    JOIN jsonb_to_recordset($2::jsonb) AS b(id uuid, version bigint) ON b.id = x.id
+    WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id AND runs.version = b.version
     RETURNING runs.id
 ), ev AS (
     INSERT INTO run_events (tenant_id, run_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state,
         attempt_no, at, body, payload, hash)
     SELECT e.tenant_id, e.run_id, e.seq, e.schema, e.event_id, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state,
         e.attempt_no, e.at, e.body, e.payload, e.hash
-    FROM jsonb_populate_recordset(NULL::run_events, $1::jsonb) e JOIN u ON u.id = e.run_id
+    FROM jsonb_populate_recordset(NULL::run_events, $3::jsonb) e JOIN u ON u.id = e.run_id
     ORDER BY e.run_id, e.seq
 ), idem AS (
     INSERT INTO idempotency_keys (tenant_id, scope, key, request_hash, status, answer)
     SELECT k.tenant_id, k.scope, k.key, k.request_hash, k.status, k.answer
-    FROM jsonb_to_recordset($3::jsonb) AS k(run_id uuid, tenant_id uuid, scope text, key text, request_hash bytea, status int, answer jsonb)
+    FROM jsonb_to_recordset($4::jsonb) AS k(run_id uuid, tenant_id uuid, scope text, key text, request_hash bytea, status int, answer jsonb)
     JOIN u ON u.id = k.run_id
 )
 SELECT u.id FROM u
@@ -291,8 +291,13 @@ SELECT u.id FROM u
 // update would be lost silently. No savepoint may surround a flush: rows written inside one carry its xid and not the
 // transaction's.
 // Answers the runs that were written.
-func (q *Queries) WriteRuns(ctx context.Context, db DBTX, events json.RawMessage, runs json.RawMessage, keys json.RawMessage) error {
-	_, err := db.Exec(ctx, writeRuns, events, runs, keys)
+func (q *Queries) WriteRuns(ctx context.Context, db DBTX, runs json.RawMessage, befores json.RawMessage, events json.RawMessage, keys json.RawMessage) error {
+	_, err := db.Exec(ctx, writeRuns,
+		runs,
+		befores,
+		events,
+		keys,
+	)
 	return err
 }
 
