@@ -95,38 +95,6 @@ func (s *server) postRepository(w http.ResponseWriter, r *http.Request) error {
 	return see(w, r, web.RepositoriesURL+"?done=repository-added")
 }
 
-// getWorkers shows the execution plane.
-func (s *server) getWorkers(w http.ResponseWriter, r *http.Request) error {
-	p := who(r)
-	data := web.WorkersPageData{Shell: s.shell(r)}
-	depth, oldest, err := s.store.QueueDepth(r.Context(), p.tenant)
-	if err != nil {
-		return err
-	}
-	data.QueueDepth, data.OldestQueued = int(depth), oldest
-	workers, err := s.store.Workers(r.Context(), p.tenant)
-	if err != nil {
-		return err
-	}
-	ttl := s.store.Timing().LeaseTTL
-	for _, info := range workers {
-		row := web.WorkerRow{
-			ID: typeid.Format(typeid.Worker, info.ID), Name: info.Name, State: info.State, HeartbeatAt: info.HeartbeatAt, StaleAfter: ttl, Version: info.Version,
-			Isolation: info.Isolation, Unsafe: info.Isolation == string(policy.IsolationProcess), Busy: int(info.Leases), Slots: info.MaxConcurrent,
-			RunID: typeid.Format(typeid.Run, info.Run),
-		}
-		// A worker that is silent is not running, whatever it said last.
-		if (info.State == "READY" || info.State == "DRAINING" || info.State == "STARTING") && data.Now.Sub(info.HeartbeatAt) > ttl {
-			row.State = "STALE"
-		}
-		for _, phase := range info.Phases {
-			row.Roles = append(row.Roles, string(phase))
-		}
-		data.Rows = append(data.Rows, row)
-	}
-	return s.render(w, r, http.StatusOK, web.WorkersPage(data))
-}
-
 // getTokens lists the person's own tokens.
 func (s *server) getTokens(w http.ResponseWriter, r *http.Request) error {
 	return s.tokensPage(w, r, http.StatusOK, web.TokensPageData{Days: 30}, nil)

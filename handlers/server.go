@@ -44,6 +44,8 @@ type Options struct {
 	DevPeople []web.DevPerson
 	// Wakeful wakes the loop that admits new runs; nil where nobody waits.
 	Admit func()
+	// Version of this program; a worker of another one is marked. Empty: none is.
+	Version string
 	// Served is told of every answer: method, route pattern (empty for an address that does not exist), status and time;
 	// nil: nobody is.
 	Served func(method, route string, status int, took time.Duration)
@@ -66,6 +68,7 @@ type server struct {
 	admit     func()
 	served    func(method, route string, status int, took time.Duration)
 	health    health
+	version   string
 	streams   streamCounter
 	scanner   *patch.Scanner
 
@@ -104,7 +107,7 @@ func New(o Options) (*Handler, error) {
 	}
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
-		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, providers: newProviders(nil), scanner: patch.NewScanner(),
+		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, version: o.Version, providers: newProviders(nil), scanner: patch.NewScanner(),
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {

@@ -65,6 +65,12 @@ func flash(name string) *web.Flash {
 		return web.Done("The pull request was merged.")
 	case "repository-added":
 		return web.Done("The repository was registered.")
+	case "queue-paused":
+		return web.Done("The queue is paused. What runs goes on.")
+	case "queue-resumed":
+		return web.Done("The queue gives out work again.")
+	case "worker-drained":
+		return web.Done("The worker is asked to finish and end; it hears of it with its next heartbeat.")
 	case "token-revoked":
 		return web.Done("The token no longer works.")
 	}

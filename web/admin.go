@@ -37,31 +37,6 @@ type RepositoryRow struct {
 	Added         time.Time
 }
 
-// WorkersPageData is the state of the execution plane.
-type WorkersPageData struct {
-	Shell
-	QueueDepth   int
-	OldestQueued time.Time // zero: nothing queued
-	Rows         []WorkerRow
-}
-
-// WorkerRow is one worker; State is computed by the reader from the heartbeat.
-type WorkerRow struct {
-	ID          string
-	Name        string
-	State       string // STARTING, READY, DRAINING, STOPPED, STALE, DEAD
-	HeartbeatAt time.Time
-	StaleAfter  time.Duration // from the last heartbeat
-	Version     string
-	VersionSkew bool
-	Isolation   string
-	Unsafe      bool // isolation is process
-	Roles       []string
-	Busy, Slots int
-	RunID       string
-	LastError   string
-}
-
 // TokensPageData lists API tokens and creates one; the secret is shown once.
 type TokensPageData struct {
 	Shell

@@ -169,11 +169,20 @@ func sampleRepositories() web.RepositoriesPageData {
 
 func sampleWorkers() web.WorkersPageData {
 	return web.WorkersPageData{
-		Shell: shell(), QueueDepth: 2, OldestQueued: ago(42 * time.Second),
-		Rows: []web.WorkerRow{
-			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zt", Name: "harbour-1", State: "READY", HeartbeatAt: ago(3 * time.Second), StaleAfter: 30 * time.Second, Version: "0.1.0", Isolation: "bwrap", Roles: []string{"execute", "verify", "publish"}, Busy: 1, Slots: 2, RunID: runID},
-			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zu", Name: "harbour-2", State: "STALE", HeartbeatAt: ago(48 * time.Second), StaleAfter: 30 * time.Second, Version: "0.0.9", VersionSkew: true, Isolation: "process", Unsafe: true, Roles: []string{"execute"}, Slots: 2, LastError: "sandbox self-test failed"},
+		Shell: shell(), QueueDepth: 2, OldestQueued: ago(42 * time.Second), MayAct: true, IdempotencyKey: "K8",
+		Queues: []web.QueueRow{
+			{Name: "default", Depth: 1, Oldest: ago(42 * time.Second), Running: 1, Workers: 1, Came: 0.4, Went: 2, Delayed: 1, PauseKey: "K9"},
+			{Name: "java", Depth: 1, Oldest: ago(30 * time.Second), Paused: true, PausedBy: "Ana Approver", PausedAt: ago(9 * time.Minute), PauseReason: "The registry is down.", Own: true, PauseKey: "KA"},
 		},
+		Rows: []web.WorkerRow{
+			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zt", Name: "harbour-1", State: "READY", HeartbeatAt: ago(3 * time.Second), StaleAfter: 30 * time.Second, Version: "0.1.0", Isolation: "bwrap", Roles: []string{"execute", "verify", "publish"}, Queues: []string{"default"}, Busy: 1, Slots: 2, Runs: []web.WorkerRun{{ID: runID, Title: "Replace the YAML library", Phase: "execute"}}, MayDrain: true, DrainKey: "KB"},
+			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zu", Name: "harbour-2", State: "STALE", HeartbeatAt: ago(48 * time.Second), StaleAfter: 30 * time.Second, Version: "0.0.9", VersionSkew: true, Isolation: "process", Unsafe: true, Roles: []string{"execute"}, Slots: 2, LastError: "sandbox self-test failed"},
+			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zv", Name: "harbour-3", State: "STOPPED", HeartbeatAt: ago(time.Hour), StaleAfter: 30 * time.Second, Version: "0.1.0", Isolation: "bwrap", Roles: []string{"execute"}, Slots: 2},
+		},
+		Waiting: []web.WaitingRow{{RunID: runID, Title: "Add a health check", Queue: "java", Phase: "execute", Since: ago(42 * time.Second), Reason: "No live worker offers jdk >= 21."}},
+		Stuck:   []web.StuckRow{{RunID: runID, Title: "Remove dead flags", Worker: "harbour-2", Expired: ago(18 * time.Second), Heartbeat: ago(48 * time.Second)}},
+		Advice: web.AdviceView{Words: "2 runs fit at once, bound by sandbox slots.", Binds: "sandbox slots",
+			Bounds: []web.BoundView{{Name: "sandbox slots", Runs: 2, Known: true, Words: "1 live worker, 2 slots."}, {Name: "budget", Words: "No daily budget is set."}}},
 	}
 }
 

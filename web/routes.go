@@ -38,6 +38,9 @@ import (
 //	GET  /repositories            RepositoriesPage
 //	POST /repositories            name, forge, remote, default_branch, verify (one command a line), idempotency_key
 //	GET  /workers                 WorkersPage
+//	POST /workers/queues/pause    queue, reason, idempotency_key
+//	POST /workers/queues/resume   queue, idempotency_key
+//	POST /workers/{id}/drain      idempotency_key
 //	GET  /tokens                  TokensPage
 //	POST /tokens                  name, scopes (repeated), days, idempotency_key
 //	POST /tokens/{id}/revoke      idempotency_key

@@ -121,6 +121,21 @@ func TestCommandLine(t *testing.T) {
 	if out := adam.ok("repository", "list"); !strings.Contains(out, "acme/api") {
 		t.Errorf("repository list: %s", out)
 	}
+	// R-Q-9: advice, queues and workers on the command line.
+	if out := rita.ok("workers", "advise"); !strings.Contains(out, "sandbox slots") || !strings.Contains(out, "nothing waits") {
+		t.Errorf("workers advise: %s", out)
+	}
+	if out := rita.ok("workers", "list"); !strings.HasPrefix(out, "WORKER") {
+		t.Errorf("workers list: %s", out)
+	}
+	rita.no("needs the role admin", "queue", "pause", "default", "--reason", "No.")
+	adam.ok("queue", "pause", "default", "--reason", "The registry is down.")
+	if out := rita.ok("queue", "list"); !strings.Contains(out, "paused by adam") || !strings.Contains(out, "The registry is down.") {
+		t.Errorf("queue list: %s", out)
+	}
+	adam.no("is paused already", "queue", "pause", "default", "--reason", "Again.")
+	adam.ok("queue", "resume", "default")
+	adam.no("no such worker", "workers", "drain", "wrk_01m8m1aqhhfh1vgchmwcf2qjxb")
 	rita.no("no repository named", "task", "submit", "--repository", "nothing", "--title", "t", "--goal", "g")
 	ana.no("needs the role requester", "task", "submit", "--repository", "acme/api", "--title", "t", "--goal", "g")
 	var task wire.Task

@@ -30,6 +30,8 @@ type commands struct {
 	Task             taskCmd             `cmd:"" help:"Ask for changes and follow them."`
 	Run              runCmd              `cmd:"" help:"Look at runs, follow and cancel them."`
 	Gate             gateCmd             `cmd:"" help:"Decide what waits for a person."`
+	Queue            queueCmd            `cmd:"" help:"Look at queues, pause and resume them."`
+	Workers          workersCmd          `cmd:"" help:"Look at workers, and be told how many fit."`
 	Repository       repositoryCmd       `cmd:"" help:"Register repositories."`
 	Token            tokenCmd            `cmd:"" help:"Make and revoke API tokens."`
 	WorkerCredential workerCredentialCmd `cmd:"" help:"Make and revoke workers' credentials."`

@@ -1935,6 +1935,54 @@ type PullRequest struct {
 	Url string `json:"url"`
 }
 
+// Queue One named queue as your tenant sees it.
+type Queue struct {
+	// ArrivalsPerMinute Runs let in, over the last ten minutes.
+	ArrivalsPerMinute float64 `json:"arrivals_per_minute"`
+
+	// CompletionsPerMinute Runs that ended, over the last ten minutes.
+	CompletionsPerMinute float64 `json:"completions_per_minute"`
+
+	// Delayed Items that a pause after a failure holds.
+	Delayed int `json:"delayed"`
+
+	// Depth READY items.
+	Depth int `json:"depth"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// OldestAt Since when the oldest of them waits.
+	OldestAt time.Time `json:"oldest_at,omitempty,omitzero"`
+
+	// PauseReason Why.
+	PauseReason string `json:"pause_reason,omitempty,omitzero"`
+
+	// Paused It gives out no work.
+	Paused bool `json:"paused"`
+
+	// PausedAt When.
+	PausedAt time.Time `json:"paused_at,omitempty,omitzero"`
+
+	// PausedBy Who paused it.
+	PausedBy string `json:"paused_by,omitempty,omitzero"`
+
+	// Running Leases.
+	Running int `json:"running"`
+
+	// Workers Live workers that serve it.
+	Workers int `json:"workers"`
+}
+
+// QueueList Queues and what waits in them.
+type QueueList struct {
+	// Queues By name.
+	Queues []Queue `json:"queues"`
+
+	// Waiting The READY items that have waited longest, at most 50.
+	Waiting []WaitingRun `json:"waiting"`
+}
+
 // Reason Why, in your words. It is shown and kept.
 type Reason struct {
 	// Reason A sentence.
@@ -2598,6 +2646,30 @@ type VerificationStarted struct {
 	Isolation IsolationTier `json:"isolation"`
 }
 
+// WaitingRun A run that waits for a worker.
+type WaitingRun struct {
+	// Phase The kind of work a lease is for: execute changes code, verify checks the stored patch on a fresh checkout, publish pushes it.
+	Phase Phase `json:"phase"`
+
+	// Queue Where it waits.
+	Queue string `json:"queue"`
+
+	// Reason Why nobody has it.
+	Reason string `json:"reason"`
+
+	// ReasonCode A stable word for machines.
+	ReasonCode string `json:"reason_code"`
+
+	// RunId `run_…`
+	RunId string `json:"run_id"`
+
+	// Since When it got ready.
+	Since time.Time `json:"since"`
+
+	// Title Of its task.
+	Title string `json:"title"`
+}
+
 // Worker A worker's newest boot.
 type Worker struct {
 	// ActiveLeases Leases it holds now.
@@ -2628,6 +2700,24 @@ type Worker struct {
 	Version string `json:"version,omitempty,omitzero"`
 }
 
+// WorkerAdvice How many runs fit at once.
+type WorkerAdvice struct {
+	// Binds The bound that is reached first.
+	Binds string `json:"binds"`
+
+	// Bounds What was compared.
+	Bounds []WorkerBound `json:"bounds"`
+
+	// Runs The least of the known bounds.
+	Runs int `json:"runs"`
+
+	// Words The same in words.
+	Words string `json:"words"`
+
+	// Workers How many workers fit in all at their present size; missing where nothing else bounds them.
+	Workers int `json:"workers,omitempty,omitzero"`
+}
+
 // WorkerBoot How to behave.
 type WorkerBoot struct {
 	// BootId `boot_…`, sent with claims and heartbeats.
@@ -2647,6 +2737,21 @@ type WorkerBoot struct {
 
 	// WorkerId `wrk_…`
 	WorkerId string `json:"worker_id"`
+}
+
+// WorkerBound One thing that bounds how many runs are under way.
+type WorkerBound struct {
+	// Known Whether there is such a bound.
+	Known bool `json:"known"`
+
+	// Name What bounds.
+	Name string `json:"name"`
+
+	// Runs How many; meaningful where known.
+	Runs int `json:"runs,omitempty,omitzero"`
+
+	// Words Where the number is from.
+	Words string `json:"words"`
 }
 
 // WorkerCredential A worker's identity without its secret.
@@ -2797,6 +2902,18 @@ type MergeLocalPullParams struct {
 type ListLocalPullsParams struct {
 	// Branch Only the pull request of this head branch.
 	Branch *string `form:"branch,omitempty" json:"branch,omitempty"`
+}
+
+// PauseQueueParams defines parameters for PauseQueue.
+type PauseQueueParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// ResumeQueueParams defines parameters for ResumeQueue.
+type ResumeQueueParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
 // ListRepositoriesParams defines parameters for ListRepositories.
@@ -2958,6 +3075,12 @@ type CreateWorkerCredentialParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
+// DrainWorkerParams defines parameters for DrainWorker.
+type DrainWorkerParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // DecideGateJSONRequestBody defines body for DecideGate for application/json ContentType.
 type DecideGateJSONRequestBody = DecisionCreate
 
@@ -2972,6 +3095,9 @@ type EnsureLocalPullJSONRequestBody = LocalPullEnsure
 
 // ExchangeLoginJSONRequestBody defines body for ExchangeLogin for application/json ContentType.
 type ExchangeLoginJSONRequestBody = LoginExchange
+
+// PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
+type PauseQueueJSONRequestBody = Reason
 
 // CreateRepositoryJSONRequestBody defines body for CreateRepository for application/json ContentType.
 type CreateRepositoryJSONRequestBody = RepositoryCreate
@@ -3243,6 +3369,34 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /me (the `GetPrincipal` operationId).
 	GetPrincipal(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListQueues Queues, and what waits in them for which reason
+	//
+	// Corresponds with GET /queues (the `ListQueues` operationId).
+	ListQueues(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseQueueWithBody Stop giving out the queue's work
+	//
+	// Only your tenant's work; paused by the default tenant, everybody's. Work under a lease goes on. The reason is shown to everybody whose run waits.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /queues/{queue}/pause (the `PauseQueue` operationId).
+	PauseQueueWithBody(ctx context.Context, queue string, params *PauseQueueParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseQueue Stop giving out the queue's work
+	//
+	// Only your tenant's work; paused by the default tenant, everybody's. Work under a lease goes on. The reason is shown to everybody whose run waits.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /queues/{queue}/pause (the `PauseQueue` operationId).
+	PauseQueue(ctx context.Context, queue string, params *PauseQueueParams, body PauseQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeQueue Give out the queue's work again
+	//
+	// Corresponds with POST /queues/{queue}/resume (the `ResumeQueue` operationId).
+	ResumeQueue(ctx context.Context, queue string, params *ResumeQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRepositories Repositories, by name
 	//
@@ -3560,6 +3714,13 @@ type ClientInterface interface {
 	// Corresponds with GET /workers (the `ListWorkers` operationId).
 	ListWorkers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// AdviseWorkers How many runs fit at once, and what binds
+	//
+	// Measured now, for your tenant. It recommends and changes nothing.
+	//
+	// Corresponds with GET /workers/advice (the `AdviseWorkers` operationId).
+	AdviseWorkers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ClaimWithBody Ask for work
 	//
 	// Waits up to `wait_seconds` for work. A claim id that was answered before is answered again with the same leases,
@@ -3633,6 +3794,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
 	RegisterWorker(ctx context.Context, body RegisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainWorker Ask a worker to finish and end
+	//
+	// It takes nothing more, finishes what it holds and ends. It hears of it with its next heartbeat.
+	//
+	// Corresponds with POST /workers/{worker_id}/drain (the `DrainWorker` operationId).
+	DrainWorker(ctx context.Context, workerId string, params *DrainWorkerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // GetArtifact One artifact's description
@@ -3977,6 +4145,74 @@ func (c *Client) Logout(ctx context.Context, reqEditors ...RequestEditorFn) (*ht
 // Corresponds with GET /me (the `GetPrincipal` operationId).
 func (c *Client) GetPrincipal(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPrincipalRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListQueues Queues, and what waits in them for which reason
+//
+// Corresponds with GET /queues (the `ListQueues` operationId).
+func (c *Client) ListQueues(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListQueuesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseQueueWithBody Stop giving out the queue's work
+//
+// Only your tenant's work; paused by the default tenant, everybody's. Work under a lease goes on. The reason is shown to everybody whose run waits.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /queues/{queue}/pause (the `PauseQueue` operationId).
+func (c *Client) PauseQueueWithBody(ctx context.Context, queue string, params *PauseQueueParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseQueueRequestWithBody(c.Server, queue, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseQueue Stop giving out the queue's work
+//
+// Only your tenant's work; paused by the default tenant, everybody's. Work under a lease goes on. The reason is shown to everybody whose run waits.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /queues/{queue}/pause (the `PauseQueue` operationId).
+func (c *Client) PauseQueue(ctx context.Context, queue string, params *PauseQueueParams, body PauseQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseQueueRequest(c.Server, queue, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeQueue Give out the queue's work again
+//
+// Corresponds with POST /queues/{queue}/resume (the `ResumeQueue` operationId).
+func (c *Client) ResumeQueue(ctx context.Context, queue string, params *ResumeQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeQueueRequest(c.Server, queue, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4713,6 +4949,23 @@ func (c *Client) ListWorkers(ctx context.Context, reqEditors ...RequestEditorFn)
 	return c.Client.Do(req)
 }
 
+// AdviseWorkers How many runs fit at once, and what binds
+//
+// Measured now, for your tenant. It recommends and changes nothing.
+//
+// Corresponds with GET /workers/advice (the `AdviseWorkers` operationId).
+func (c *Client) AdviseWorkers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdviseWorkersRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ClaimWithBody Ask for work
 //
 // Waits up to `wait_seconds` for work. A claim id that was answered before is answered again with the same leases,
@@ -4857,6 +5110,23 @@ func (c *Client) RegisterWorkerWithBody(ctx context.Context, contentType string,
 // Corresponds with POST /workers/register (the `RegisterWorker` operationId).
 func (c *Client) RegisterWorker(ctx context.Context, body RegisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRegisterWorkerRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainWorker Ask a worker to finish and end
+//
+// It takes nothing more, finishes what it holds and ends. It hears of it with its next heartbeat.
+//
+// Corresponds with POST /workers/{worker_id}/drain (the `DrainWorker` operationId).
+func (c *Client) DrainWorker(ctx context.Context, workerId string, params *DrainWorkerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainWorkerRequest(c.Server, workerId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5544,6 +5814,140 @@ func NewGetPrincipalRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListQueuesRequest constructs an http.Request for the ListQueues method
+func NewListQueuesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/queues")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseQueueRequest calls the generic PauseQueue builder with application/json body
+func NewPauseQueueRequest(server string, queue string, params *PauseQueueParams, body PauseQueueJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPauseQueueRequestWithBody(server, queue, params, "application/json", bodyReader)
+}
+
+// NewPauseQueueRequestWithBody constructs an http.Request for the PauseQueue method, with any body, and a specified content type
+func NewPauseQueueRequestWithBody(server string, queue string, params *PauseQueueParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/queues/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewResumeQueueRequest constructs an http.Request for the ResumeQueue method
+func NewResumeQueueRequest(server string, queue string, params *ResumeQueueParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/queues/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
 	}
 
 	return req, nil
@@ -7171,6 +7575,33 @@ func NewListWorkersRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewAdviseWorkersRequest constructs an http.Request for the AdviseWorkers method
+func NewAdviseWorkersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workers/advice")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewClaimRequest calls the generic Claim builder with application/json body
 func NewClaimRequest(server string, body ClaimJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7327,6 +7758,53 @@ func NewRegisterWorkerRequestWithBody(server string, contentType string, body io
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDrainWorkerRequest constructs an http.Request for the DrainWorker method
+func NewDrainWorkerRequest(server string, workerId string, params *DrainWorkerParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "worker_id", workerId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workers/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
 
 	return req, nil
 }
@@ -7546,6 +8024,38 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /me (the `GetPrincipal` operationId).
 	GetPrincipalWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPrincipalResponse, error)
+
+	// ListQueuesWithResponse Queues, and what waits in them for which reason
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /queues (the `ListQueues` operationId).
+	ListQueuesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListQueuesResponse, error)
+
+	// PauseQueueWithBodyWithResponse Stop giving out the queue's work
+	//
+	// Only your tenant's work; paused by the default tenant, everybody's. Work under a lease goes on. The reason is shown to everybody whose run waits.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /queues/{queue}/pause (the `PauseQueue` operationId).
+	PauseQueueWithBodyWithResponse(ctx context.Context, queue string, params *PauseQueueParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PauseQueueResponse, error)
+
+	// PauseQueueWithResponse Stop giving out the queue's work
+	//
+	// Only your tenant's work; paused by the default tenant, everybody's. Work under a lease goes on. The reason is shown to everybody whose run waits.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /queues/{queue}/pause (the `PauseQueue` operationId).
+	PauseQueueWithResponse(ctx context.Context, queue string, params *PauseQueueParams, body PauseQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*PauseQueueResponse, error)
+
+	// ResumeQueueWithResponse Give out the queue's work again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /queues/{queue}/resume (the `ResumeQueue` operationId).
+	ResumeQueueWithResponse(ctx context.Context, queue string, params *ResumeQueueParams, reqEditors ...RequestEditorFn) (*ResumeQueueResponse, error)
 
 	// ListRepositoriesWithResponse Repositories, by name
 	//
@@ -7899,6 +8409,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /workers (the `ListWorkers` operationId).
 	ListWorkersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWorkersResponse, error)
 
+	// AdviseWorkersWithResponse How many runs fit at once, and what binds
+	//
+	// Measured now, for your tenant. It recommends and changes nothing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /workers/advice (the `AdviseWorkers` operationId).
+	AdviseWorkersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*AdviseWorkersResponse, error)
+
 	// ClaimWithBodyWithResponse Ask for work
 	//
 	// Waits up to `wait_seconds` for work. A claim id that was answered before is answered again with the same leases,
@@ -7972,6 +8491,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
 	RegisterWorkerWithResponse(ctx context.Context, body RegisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*RegisterWorkerResponse, error)
+
+	// DrainWorkerWithResponse Ask a worker to finish and end
+	//
+	// It takes nothing more, finishes what it holds and ends. It hears of it with its next heartbeat.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workers/{worker_id}/drain (the `DrainWorker` operationId).
+	DrainWorkerWithResponse(ctx context.Context, workerId string, params *DrainWorkerParams, reqEditors ...RequestEditorFn) (*DrainWorkerResponse, error)
 }
 
 type GetArtifactResponse struct {
@@ -8688,6 +9216,136 @@ func (r GetPrincipalResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetPrincipalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListQueuesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *QueueList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListQueuesResponse) GetJSON200() *QueueList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListQueuesResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListQueuesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListQueuesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListQueuesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListQueuesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseQueueResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PauseQueueResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseQueueResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseQueueResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseQueueResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseQueueResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeQueueResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResumeQueueResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeQueueResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeQueueResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeQueueResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeQueueResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10127,6 +10785,54 @@ func (r ListWorkersResponse) ContentType() string {
 	return ""
 }
 
+type AdviseWorkersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerAdvice
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AdviseWorkersResponse) GetJSON200() *WorkerAdvice {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r AdviseWorkersResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AdviseWorkersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AdviseWorkersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AdviseWorkersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AdviseWorkersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ClaimResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10306,6 +11012,47 @@ func (r RegisterWorkerResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RegisterWorkerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DrainWorkerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DrainWorkerResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DrainWorkerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DrainWorkerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DrainWorkerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DrainWorkerResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10602,6 +11349,62 @@ func (c *ClientWithResponses) GetPrincipalWithResponse(ctx context.Context, reqE
 		return nil, err
 	}
 	return ParseGetPrincipalResponse(rsp)
+}
+
+// ListQueuesWithResponse Queues, and what waits in them for which reason
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /queues (the `ListQueues` operationId).
+func (c *ClientWithResponses) ListQueuesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListQueuesResponse, error) {
+	rsp, err := c.ListQueues(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListQueuesResponse(rsp)
+}
+
+// PauseQueueWithBodyWithResponse Stop giving out the queue's work
+//
+// Only your tenant's work; paused by the default tenant, everybody's. Work under a lease goes on. The reason is shown to everybody whose run waits.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /queues/{queue}/pause (the `PauseQueue` operationId).
+func (c *ClientWithResponses) PauseQueueWithBodyWithResponse(ctx context.Context, queue string, params *PauseQueueParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PauseQueueResponse, error) {
+	rsp, err := c.PauseQueueWithBody(ctx, queue, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseQueueResponse(rsp)
+}
+
+// PauseQueueWithResponse Stop giving out the queue's work
+//
+// Only your tenant's work; paused by the default tenant, everybody's. Work under a lease goes on. The reason is shown to everybody whose run waits.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /queues/{queue}/pause (the `PauseQueue` operationId).
+func (c *ClientWithResponses) PauseQueueWithResponse(ctx context.Context, queue string, params *PauseQueueParams, body PauseQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*PauseQueueResponse, error) {
+	rsp, err := c.PauseQueue(ctx, queue, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseQueueResponse(rsp)
+}
+
+// ResumeQueueWithResponse Give out the queue's work again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /queues/{queue}/resume (the `ResumeQueue` operationId).
+func (c *ClientWithResponses) ResumeQueueWithResponse(ctx context.Context, queue string, params *ResumeQueueParams, reqEditors ...RequestEditorFn) (*ResumeQueueResponse, error) {
+	rsp, err := c.ResumeQueue(ctx, queue, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeQueueResponse(rsp)
 }
 
 // ListRepositoriesWithResponse Repositories, by name
@@ -11202,6 +12005,21 @@ func (c *ClientWithResponses) ListWorkersWithResponse(ctx context.Context, reqEd
 	return ParseListWorkersResponse(rsp)
 }
 
+// AdviseWorkersWithResponse How many runs fit at once, and what binds
+//
+// Measured now, for your tenant. It recommends and changes nothing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /workers/advice (the `AdviseWorkers` operationId).
+func (c *ClientWithResponses) AdviseWorkersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*AdviseWorkersResponse, error) {
+	rsp, err := c.AdviseWorkers(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdviseWorkersResponse(rsp)
+}
+
 // ClaimWithBodyWithResponse Ask for work
 //
 // Waits up to `wait_seconds` for work. A claim id that was answered before is answered again with the same leases,
@@ -11322,6 +12140,21 @@ func (c *ClientWithResponses) RegisterWorkerWithResponse(ctx context.Context, bo
 		return nil, err
 	}
 	return ParseRegisterWorkerResponse(rsp)
+}
+
+// DrainWorkerWithResponse Ask a worker to finish and end
+//
+// It takes nothing more, finishes what it holds and ends. It hears of it with its next heartbeat.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workers/{worker_id}/drain (the `DrainWorker` operationId).
+func (c *ClientWithResponses) DrainWorkerWithResponse(ctx context.Context, workerId string, params *DrainWorkerParams, reqEditors ...RequestEditorFn) (*DrainWorkerResponse, error) {
+	rsp, err := c.DrainWorker(ctx, workerId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainWorkerResponse(rsp)
 }
 
 // ParseGetArtifactResponse parses an HTTP response from a GetArtifactWithResponse call
@@ -11815,6 +12648,97 @@ func ParseGetPrincipalResponse(rsp *http.Response) (*GetPrincipalResponse, error
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListQueuesResponse parses an HTTP response from a ListQueuesWithResponse call
+func ParseListQueuesResponse(rsp *http.Response) (*ListQueuesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListQueuesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest QueueList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseQueueResponse parses an HTTP response from a PauseQueueWithResponse call
+func ParsePauseQueueResponse(rsp *http.Response) (*PauseQueueResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseQueueResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeQueueResponse parses an HTTP response from a ResumeQueueWithResponse call
+func ParseResumeQueueResponse(rsp *http.Response) (*ResumeQueueResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeQueueResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -12829,6 +13753,39 @@ func ParseListWorkersResponse(rsp *http.Response) (*ListWorkersResponse, error) 
 	return response, nil
 }
 
+// ParseAdviseWorkersResponse parses an HTTP response from a AdviseWorkersWithResponse call
+func ParseAdviseWorkersResponse(rsp *http.Response) (*AdviseWorkersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AdviseWorkersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerAdvice
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseClaimResponse parses an HTTP response from a ClaimWithResponse call
 func ParseClaimResponse(rsp *http.Response) (*ClaimResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12944,6 +13901,35 @@ func ParseRegisterWorkerResponse(rsp *http.Response) (*RegisterWorkerResponse, e
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDrainWorkerResponse parses an HTTP response from a DrainWorkerWithResponse call
+func ParseDrainWorkerResponse(rsp *http.Response) (*DrainWorkerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DrainWorkerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
