@@ -80,6 +80,11 @@ func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 			continue
 		case errors.Is(err, errMoved), transient(err):
 			continue
+		case try == 0 && staleLease(err):
+			// A lease that ran out while nobody listened goes on. Every other one is refused as it was.
+			if over, oerr := s.outageOver(ctx, s.pool); over && oerr == nil {
+				continue
+			}
 		}
 		return s.orReplayed(ctx, ref, in, ack, err)
 	}
@@ -115,6 +120,11 @@ var (
 func keyTaken(err error) bool {
 	c := constraint(err)
 	return c == "idempotency_keys_pk" || c == "run_events_run_event_id_key"
+}
+
+func staleLease(err error) bool {
+	_, ok := errors.AsType[*run.StaleLeaseError](err)
+	return ok
 }
 
 func (s *Store) applyOptimistic(ctx context.Context, ref Ref, in Intent, look bool) (Ack, error) {

@@ -66,7 +66,9 @@ func (s *Store) PutArtifact(ctx context.Context, h Holder, a NewArtifact) (Store
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		row := sqlc.Artifact{ID: typeid.New(), TenantID: h.Ref.Tenant, RunID: h.Ref.Run, Kind: a.Kind, Name: a.Name, Sha256: a.SHA256,
 			Size: a.Size, BlobKey: a.BlobKey, LeaseID: &h.Lease.ID}
-		l, err := s.q.LiveLease(ctx, tx, sqlc.LiveLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
+		l, err := underLease(ctx, s, tx, func() (sqlc.LiveLeaseRow, error) {
+			return s.q.LiveLease(ctx, tx, sqlc.LiveLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
+		})
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			row.Late = true

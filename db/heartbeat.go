@@ -130,14 +130,14 @@ func (s *Store) heard(ctx context.Context, signs []sign) (map[uuid.UUID]sqlc.Tou
 		return known, nil, nil
 	}
 	slices.SortFunc(leases, func(a, b sqlc.RunLease) int { return bytes.Compare(a.LeaseID[:], b.LeaseID[:]) })
-	var extended []sqlc.ExtendLeasesRow
-	err = s.again(func() (err error) {
-		raw, err := encode(leases)
-		if err == nil {
-			extended, err = s.q.ExtendLeases(ctx, s.pool, s.timing.LeaseTTL.Seconds(), s.timing.CancelGrace.Seconds(), raw)
+	extended, err := s.extendOnce(ctx, leases)
+	if err == nil && len(extended) < len(leases) {
+		// What ran out while nobody listened goes on, also where the worker speaks before any loop has looked.
+		var over bool
+		if over, err = s.outageOver(ctx, s.pool); over {
+			extended, err = s.extendOnce(ctx, leases)
 		}
-		return err
-	})
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("extend leases: %w", err)
 	}
@@ -146,6 +146,17 @@ func (s *Store) heard(ctx context.Context, signs []sign) (map[uuid.UUID]sqlc.Tou
 		alive[e.LeaseID] = e
 	}
 	return known, alive, nil
+}
+
+func (s *Store) extendOnce(ctx context.Context, leases []sqlc.RunLease) (extended []sqlc.ExtendLeasesRow, err error) {
+	err = s.again(func() error {
+		raw, err := encode(leases)
+		if err == nil {
+			extended, err = s.q.ExtendLeases(ctx, s.pool, s.timing.LeaseTTL.Seconds(), s.timing.CancelGrace.Seconds(), raw)
+		}
+		return err
+	})
+	return extended, err
 }
 
 // again tries a statement once more after a deadlock.

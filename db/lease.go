@@ -75,7 +75,9 @@ type Holder struct {
 // guard holds the lease for the rest of the transaction and takes the batch's
 // number; fresh is false for a batch that was stored before.
 func (s *Store) guard(ctx context.Context, tx pgx.Tx, h Holder, kind string, sequence int64) (sqlc.GuardLeaseRow, error) {
-	g, err := s.q.GuardLease(ctx, tx, sqlc.GuardLeaseParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker, RunID: h.Ref.Run, Kind: kind, Sequence: sequence})
+	g, err := underLease(ctx, s, tx, func() (sqlc.GuardLeaseRow, error) {
+		return s.q.GuardLease(ctx, tx, sqlc.GuardLeaseParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker, RunID: h.Ref.Run, Kind: kind, Sequence: sequence})
+	})
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && g.TenantID != h.Ref.Tenant) {
 		return g, s.staleHolder(ctx, h)
 	}

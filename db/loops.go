@@ -362,10 +362,10 @@ func (s *Store) StaleTasks(ctx context.Context, limit int) (idles, merges []Task
 	return idles, merges, unreadable
 }
 
-// BuryBoots marks workers dead that were silent for so long.
-func (s *Store) BuryBoots(ctx context.Context, silent time.Duration) (int, error) {
-	n, err := s.q.BuryBoots(ctx, s.pool, silent.Seconds())
-	return int(n), wrap("bury silent workers", err)
+// BuryBoots marks workers dead that were silent for so long while somebody could have heard them, and returns their boots.
+func (s *Store) BuryBoots(ctx context.Context, silent time.Duration) ([]uuid.UUID, error) {
+	dead, err := s.q.BuryBoots(ctx, s.pool, silent.Seconds())
+	return dead, wrap("bury silent workers", err)
 }
 
 // Lost reports that err only says that somebody else was faster.

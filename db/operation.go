@@ -45,8 +45,10 @@ func (s *Store) Intend(ctx context.Context, h Holder, kind, identity string, par
 	if err := s.Publishable(ctx, h); err != nil {
 		return Operation{}, err
 	}
-	o, err := s.q.IntendOperation(ctx, s.pool, sqlc.IntendOperationParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker,
-		RunID: h.Ref.Run, ID: typeid.New(), Kind: kind, Identity: identity, Parameters: raw})
+	o, err := underLease(ctx, s, s.pool, func() (sqlc.Operation, error) {
+		return s.q.IntendOperation(ctx, s.pool, sqlc.IntendOperationParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker,
+			RunID: h.Ref.Run, ID: typeid.New(), Kind: kind, Identity: identity, Parameters: raw})
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Operation{}, s.staleHolder(ctx, h)
 	}
@@ -66,8 +68,10 @@ func (s *Store) Dispatch(ctx context.Context, h Holder, identity string) (Operat
 	if err := s.allowedStill(ctx, h); err != nil {
 		return Operation{}, err
 	}
-	o, err := s.q.DispatchOperation(ctx, s.pool, sqlc.DispatchOperationParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker,
-		RunID: h.Ref.Run, Identity: identity})
+	o, err := underLease(ctx, s, s.pool, func() (sqlc.Operation, error) {
+		return s.q.DispatchOperation(ctx, s.pool, sqlc.DispatchOperationParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker,
+			RunID: h.Ref.Run, Identity: identity})
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Operation{}, s.staleHolder(ctx, h)
 	}
@@ -116,7 +120,13 @@ func (s *Store) Publishable(ctx context.Context, h Holder) error {
 	if err != nil {
 		return err
 	}
-	if !r.Holds(&h.Lease) || !row.LeaseLive || r.Lease.Worker != h.Worker.String() {
+	live := row.LeaseLive
+	if !live && r.Holds(&h.Lease) {
+		if live, err = s.outageOver(ctx, s.pool); err != nil {
+			return err
+		}
+	}
+	if !r.Holds(&h.Lease) || !live || r.Lease.Worker != h.Worker.String() {
 		return refused(&run.StaleLeaseError{State: r.State, Token: h.Lease.Token}, r)
 	}
 	if r.State != run.PRCreating {

@@ -95,9 +95,12 @@ RETURNING w.id, w.state, w.drain_requested, set_config('synchronous_commit', 'of
 -- name: StopBoot :execrows
 UPDATE worker_boots SET state = 'STOPPED', stopped_at = clock_timestamp() WHERE id = $1 AND worker_id = $2 AND state NOT IN ('STOPPED', 'DEAD');
 
--- name: BuryBoots :execrows
+-- name: BuryBoots :many
+-- Silence during an outage of ours is not the worker's.
 UPDATE worker_boots SET state = 'DEAD', stopped_at = clock_timestamp()
-WHERE state NOT IN ('STOPPED', 'DEAD') AND heartbeat_at < clock_timestamp() - make_interval(secs => @seconds::float8);
+WHERE state NOT IN ('STOPPED', 'DEAD')
+  AND greatest(heartbeat_at, (SELECT c.up_since FROM control_heartbeat c)) < clock_timestamp() - make_interval(secs => @seconds::float8)
+RETURNING id;
 
 -- name: GuardLease :one
 -- Holds the lease while facts are written under it, and takes their batch number.

@@ -68,7 +68,7 @@ func TestAttemptTimeout(t *testing.T) {
 	once(t, w.clocks(), 0)
 	w.pass(t, grace)
 	w.keep(t, at.Ref)
-	once(t, (&control.Reaper{Store: w.Store, StopGrace: grace, Silent: day}).RunOnce, 0)
+	once(t, (&control.Reaper{Store: w.Store, StopGrace: grace, Silent: day, Patience: patience}).RunOnce, 0)
 	replicas(t, 1, many(3, w.clocks)...)
 	w.is(t, at.Ref, run.Queued)
 	w.logged(t, at.Ref, run.KindAttemptFailed, 1)

@@ -54,10 +54,13 @@ const batch = 100
 // Loops returns the server's loops over one store.
 func Loops(s *db.Store, o Options) []*loop.Loop {
 	o = o.withDefaults()
+	// Three looks that did not happen; or half a lease time, where that is longer: shorter silence costs no live worker its lease.
+	patience := max(3*o.Tick, s.Timing().LeaseTTL/2)
 	return []*loop.Loop{
+		{Name: "presence", Every: o.Tick, RunOnce: (&Presence{Store: s, Patience: patience}).RunOnce, Log: o.Log},
 		{Name: "admission", Every: o.Tick, RunOnce: (&Admission{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "delivery", Every: o.Tick, RunOnce: (&Delivery{Store: s}).RunOnce, Log: o.Log},
-		{Name: "reaper", Every: o.Tick, RunOnce: (&Reaper{Store: s, StopGrace: o.StopGrace, Silent: o.Silent, Log: o.Log}).RunOnce, Log: o.Log},
+		{Name: "reaper", Every: o.Tick, RunOnce: (&Reaper{Store: s, StopGrace: o.StopGrace, Silent: o.Silent, Patience: patience, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "run clocks", Every: o.Tick, RunOnce: (&RunClocks{Store: s, StopGrace: o.StopGrace, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "queue clock", Every: o.Slow, RunOnce: (&QueueClock{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "gate clocks", Every: o.Slow, RunOnce: (&GateClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},

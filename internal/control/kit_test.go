@@ -19,6 +19,9 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 // grace is how long workers may take to obey a stop, in every test.
 const grace = 30 * time.Second
 
+// patience is how long a test may take between two looks of the reaper without that being an outage.
+const patience = time.Hour
+
 // world is a driven store on a database of its own.
 type world struct {
 	*drive.World
@@ -28,7 +31,9 @@ type world struct {
 func newWorld(t *testing.T, o drive.Options) *world {
 	t.Helper()
 	d := dbtest.New(t)
-	return &world{World: drive.New(t, d, o), db: d}
+	w := &world{World: drive.New(t, d, o), db: d}
+	got(w.Store.Beat(t.Context(), patience))(t)
+	return w
 }
 
 func must(t testing.TB, err error) {
@@ -169,7 +174,7 @@ func (w *world) admission() func(context.Context) (int, error) {
 }
 
 func (w *world) reaper() func(context.Context) (int, error) {
-	return (&control.Reaper{Store: w.Store, StopGrace: grace, Silent: 90 * time.Second}).RunOnce
+	return (&control.Reaper{Store: w.Store, StopGrace: grace, Silent: 90 * time.Second, Patience: patience}).RunOnce
 }
 
 func (w *world) clocks() func(context.Context) (int, error) {

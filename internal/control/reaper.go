@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -11,18 +12,27 @@ import (
 )
 
 // Reaper ends leases whose time is over by the database's clock, and leases of
-// workers that were told to stop and did not. It marks silent workers dead.
+// workers that were told to stop and did not. It marks silent workers dead. After
+// an outage of the servers or the database it takes nothing from anybody until a
+// full lease time has passed: a worker that nobody listened to is not a lost one.
 type Reaper struct {
 	Store     *db.Store
 	StopGrace time.Duration
 	Silent    time.Duration
-	Log       *slog.Logger
+	// Patience is what silence of all servers counts as an outage; 0 means half the lease time, in which a live worker
+	// cannot lose its lease.
+	Patience time.Duration
+	Log      *slog.Logger
 
 	leases visitor
 }
 
 // RunOnce returns how many leases were ended.
 func (r *Reaper) RunOnce(ctx context.Context) (int, error) {
+	there, err := r.Store.Beat(ctx, cmp.Or(r.Patience, r.Store.Timing().LeaseTTL/2))
+	if err != nil || there.Holding {
+		return 0, err
+	}
 	late := func(ctx context.Context, after uuid.UUID, limit int) ([]db.ExpiredLease, error) {
 		return r.Store.DisobedientLeases(ctx, after, limit, r.StopGrace)
 	}
@@ -30,9 +40,19 @@ func (r *Reaper) RunOnce(ctx context.Context) (int, error) {
 		func(ctx context.Context) (int, error) { return r.end(ctx, r.Store.ExpiredLeases) },
 		func(ctx context.Context) (int, error) { return r.end(ctx, late) },
 		func(ctx context.Context) (int, error) {
-			_, err := r.Store.BuryBoots(ctx, r.Silent)
-			return 0, err
+			return 0, r.bury(ctx)
 		})
+}
+
+// bury marks workers dead. They are no run's, so the log is where it stands.
+func (r *Reaper) bury(ctx context.Context) error {
+	dead, err := r.Store.BuryBoots(ctx, r.Silent)
+	for _, b := range dead {
+		if r.Log != nil {
+			r.Log.WarnContext(ctx, "a worker was silent for too long and is dead", "code", "WORKER_SILENT", "boot_id", b)
+		}
+	}
+	return err
 }
 
 func (r *Reaper) end(ctx context.Context, list func(context.Context, uuid.UUID, int) ([]db.ExpiredLease, error)) (int, error) {
@@ -43,4 +63,19 @@ func (r *Reaper) end(ctx context.Context, list func(context.Context, uuid.UUID, 
 		}
 		return true, err
 	})
+}
+
+// Presence says that this server is there, apart from the reaper, whose looks may take long.
+type Presence struct {
+	Store    *db.Store
+	Patience time.Duration
+}
+
+// RunOnce returns 1 while workers are held harmless after an outage.
+func (p *Presence) RunOnce(ctx context.Context) (int, error) {
+	there, err := p.Store.Beat(ctx, p.Patience)
+	if there.Holding {
+		return 1, err
+	}
+	return 0, err
 }

@@ -13,17 +13,32 @@ import (
 	"github.com/google/uuid"
 )
 
-const buryBoots = `-- name: BuryBoots :execrows
+const buryBoots = `-- name: BuryBoots :many
 UPDATE worker_boots SET state = 'DEAD', stopped_at = clock_timestamp()
-WHERE state NOT IN ('STOPPED', 'DEAD') AND heartbeat_at < clock_timestamp() - make_interval(secs => $1::float8)
+WHERE state NOT IN ('STOPPED', 'DEAD')
+  AND greatest(heartbeat_at, (SELECT c.up_since FROM control_heartbeat c)) < clock_timestamp() - make_interval(secs => $1::float8)
+RETURNING id
 `
 
-func (q *Queries) BuryBoots(ctx context.Context, db DBTX, seconds float64) (int64, error) {
-	result, err := db.Exec(ctx, buryBoots, seconds)
+// Silence during an outage of ours is not the worker's.
+func (q *Queries) BuryBoots(ctx context.Context, db DBTX, seconds float64) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, buryBoots, seconds)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const dispatchOperation = `-- name: DispatchOperation :one

@@ -99,6 +99,16 @@ type ChainCursor struct {
 	Seq  int64  `json:"seq"`
 }
 
+type ControlHeartbeat struct {
+	OnlyOne   bool      `json:"only_one"`
+	BeatAt    time.Time `json:"beat_at"`
+	Patience  float64   `json:"patience"`
+	Server    string    `json:"server"`
+	UpSince   time.Time `json:"up_since"`
+	HoldUntil time.Time `json:"hold_until"`
+	Outages   int64     `json:"outages"`
+}
+
 type Decision struct {
 	ID              uuid.UUID  `json:"id"`
 	TenantID        uuid.UUID  `json:"tenant_id"`
@@ -398,6 +408,15 @@ type PullRequest struct {
 	UpdatedAt    time.Time  `json:"updated_at"`
 }
 
+type Quarantine struct {
+	RunID    uuid.UUID `json:"run_id"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	ByLoop   string    `json:"by_loop"`
+	Reason   string    `json:"reason"`
+	Failures int32     `json:"failures"`
+	Since    time.Time `json:"since"`
+}
+
 type QueueItem struct {
 	TenantID  uuid.UUID `json:"tenant_id"`
 	RunID     uuid.UUID `json:"run_id"`
@@ -405,6 +424,16 @@ type QueueItem struct {
 	State     string    `json:"state"`
 	VisibleAt time.Time `json:"visible_at"`
 	LastError *string   `json:"last_error"`
+}
+
+type Repair struct {
+	ID       uuid.UUID  `json:"id"`
+	TenantID uuid.UUID  `json:"tenant_id"`
+	RunID    *uuid.UUID `json:"run_id"`
+	TaskID   *uuid.UUID `json:"task_id"`
+	Code     string     `json:"code"`
+	Detail   string     `json:"detail"`
+	At       time.Time  `json:"at"`
 }
 
 type Repository struct {
