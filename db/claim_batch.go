@@ -310,12 +310,12 @@ func (b *claimBatch) grant(ctx context.Context, grants []schedule.Grant, passed 
 func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockItemsOfRunsRow) error {
 	r, err := toRun(row.Run)
 	if err != nil {
-		return err
+		return b.s.poisoned(ctx, b.tx, g.Item.Run, err)
 	}
 	request := b.requests[g.Offer]
 	ev, err := b.event(g, r, row)
 	if err != nil {
-		return err
+		return b.s.poisoned(ctx, b.tx, g.Item.Run, err)
 	}
 	steps, err := reduceAll(r, ev)
 	if err != nil {

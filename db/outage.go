@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"signalbox/db/internal/sqlc"
 )
@@ -109,4 +113,17 @@ func underLease[T any](ctx context.Context, s *Store, h sqlc.DBTX, ask func() (T
 		return v, errors.Join(err, oerr)
 	}
 	return ask()
+}
+
+// disconnected reports that the database was not there, or went while it was asked.
+func disconnected(err error) bool {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// Connection trouble, too many of them, shutdown.
+		return strings.HasPrefix(pe.Code, "08") || strings.HasPrefix(pe.Code, "53") || strings.HasPrefix(pe.Code, "57")
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[net.Error](err)
+	return ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }

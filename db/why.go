@@ -25,6 +25,13 @@ type Wait struct {
 
 // Why says truthfully why a run waits for a worker, decided by the same rules by which claims are (R-Q-7).
 func (s *Store) Why(ctx context.Context, tenant, id uuid.UUID) (Wait, error) {
+	aside, err := s.AsideOf(ctx, Ref{tenant, id})
+	if err != nil {
+		return Wait{}, err
+	}
+	if aside != nil {
+		return Wait{Reason: schedule.Reason{Code: "set_aside", Words: aside.Words()}}, nil
+	}
 	until, err := s.q.RunWaits(ctx, s.pool, tenant, id)
 	if err == nil {
 		return Wait{Until: until.UTC()}, nil

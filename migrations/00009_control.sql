@@ -44,6 +44,13 @@ CREATE TABLE quarantine (
     CONSTRAINT quarantine_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id)
 );
 
+-- What the reconciler looks through: an open run is its task's active run. The table of runs itself gets no index for it,
+-- so that its updates stay heap-only.
+CREATE INDEX tasks_active_run_idx ON tasks (active_run_id) WHERE active_run_id IS NOT NULL;
+CREATE INDEX tasks_busy_idx ON tasks (id) WHERE state IN ('RUNNING', 'WAITING_FOR_APPROVAL');
+CREATE INDEX attempts_open_idx ON attempts (id) WHERE state = 'STARTED';
+CREATE INDEX sandboxes_open_idx ON sandboxes (lease_id) WHERE state IN ('REQUESTED', 'READY', 'SAVING');
+
 -- +goose StatementBegin
 DO $$
 DECLARE t text;
@@ -63,4 +70,5 @@ GRANT SELECT, INSERT ON repairs TO signalbox_engine;
 GRANT SELECT, INSERT, UPDATE, DELETE ON quarantine TO signalbox_engine;
 
 -- +goose Down
+DROP INDEX tasks_active_run_idx, tasks_busy_idx, attempts_open_idx, sandboxes_open_idx;
 DROP TABLE quarantine, repairs, control_heartbeat;

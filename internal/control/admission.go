@@ -23,7 +23,7 @@ type Admission struct {
 func (a *Admission) RunOnce(ctx context.Context) (int, error) {
 	return sum(ctx,
 		func(ctx context.Context) (int, error) {
-			return each(ctx, &a.runs, a.Log, a.Store.DueAdmissions, func(r db.Ref) uuid.UUID { return r.Run }, func(ctx context.Context, r db.Ref) (bool, error) {
+			return eachRun(ctx, a.Store, "admission", &a.runs, a.Log, a.Store.DueAdmissions, func(r db.Ref) uuid.UUID { return r.Run }, func(ctx context.Context, r db.Ref) (bool, error) {
 				return true, a.Store.Admit(ctx, r)
 			})
 		},

@@ -25,7 +25,7 @@ type RunClocks struct {
 
 // RunOnce returns how many clocks ran out.
 func (c *RunClocks) RunOnce(ctx context.Context) (int, error) {
-	return each(ctx, &c.runs, c.Log, c.Store.ActiveRuns, func(a db.ActiveRun) uuid.UUID { return a.Ref.Run }, c.active)
+	return eachRun(ctx, c.Store, "run clock", &c.runs, c.Log, c.Store.ActiveRuns, func(a db.ActiveRun) uuid.UUID { return a.Ref.Run }, c.active)
 }
 
 func (c *RunClocks) active(ctx context.Context, a db.ActiveRun) (bool, error) {
@@ -81,7 +81,7 @@ func (c *QueueClock) RunOnce(ctx context.Context) (int, error) {
 	old := func(ctx context.Context, after uuid.UUID, limit int) ([]db.OldItem, error) {
 		return c.Store.OldItems(ctx, after, limit, time.Second)
 	}
-	return each(ctx, &c.items, c.Log, old, func(i db.OldItem) uuid.UUID { return i.Ref.Run }, func(ctx context.Context, i db.OldItem) (bool, error) {
+	return eachRun(ctx, c.Store, "queue clock", &c.items, c.Log, old, func(i db.OldItem) uuid.UUID { return i.Ref.Run }, func(ctx context.Context, i db.OldItem) (bool, error) {
 		if i.Broken != nil || !over(i.Waited, i.Timeout) {
 			return false, i.Broken
 		}

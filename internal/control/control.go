@@ -65,6 +65,7 @@ func Loops(s *db.Store, o Options) []*loop.Loop {
 		{Name: "queue clock", Every: o.Slow, RunOnce: (&QueueClock{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "gate clocks", Every: o.Slow, RunOnce: (&GateClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "task clocks", Every: o.Slow, RunOnce: (&TaskClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
+		{Name: "reconciler", Every: o.Slow, RunOnce: (&Reconciler{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "relay", Every: o.Tick, RunOnce: (&Relay{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 	}
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,6 +18,12 @@ import (
 // one loop.
 type visitor struct {
 	pauses map[uuid.UUID]pause
+	// aside are the runs that were set aside, as of the present look; they are not tried.
+	aside map[uuid.UUID]bool
+	// giveUp sets one aside after too many failures; nil where the items are no runs.
+	giveUp func(ctx context.Context, id uuid.UUID, failures int, why error) error
+	// first is the pause after one failure; 0 means 1 s.
+	first time.Duration
 }
 
 type pause struct {
@@ -25,6 +32,27 @@ type pause struct {
 }
 
 const maxPause = 5 * time.Minute
+
+// maxFailures in a row set a run aside: with the pauses between them they span half a minute, longer than a lock or a
+// deployment takes.
+const maxFailures = 6
+
+// eachRun is each over runs: one that fails again and again is set aside, for every loop and replica, until a person
+// releases it.
+func eachRun[T any](ctx context.Context, s *db.Store, name string, v *visitor, log *slog.Logger, list func(context.Context, uuid.UUID, int) ([]T, error), key func(T) uuid.UUID, do func(context.Context, T) (bool, error)) (int, error) {
+	var err error
+	if v.aside, err = s.AsideRuns(ctx); err != nil {
+		return 0, err
+	}
+	v.giveUp = func(ctx context.Context, id uuid.UUID, failures int, why error) error {
+		put, err := s.SetAside(ctx, id, name, failures, why)
+		if put && log != nil {
+			log.ErrorContext(ctx, "a run was set aside; others go on", "code", "RUN_SET_ASIDE", "run_id", id, "loop", name, "failures", failures, "error", why)
+		}
+		return err
+	}
+	return each(ctx, v, log, list, key, do)
+}
 
 // each visits pages of items by key until a page is not full, and returns how many
 // were handled. Only a look that fails is an error.
@@ -53,6 +81,10 @@ func each[T any](ctx context.Context, v *visitor, log *slog.Logger, list func(co
 // try handles one item, unless it is left alone, and reports whether it was.
 func (v *visitor) try(ctx context.Context, log *slog.Logger, id uuid.UUID, do func() (bool, error)) bool {
 	p := v.pauses[id]
+	if v.aside[id] {
+		delete(v.pauses, id) // released, it is tried at once
+		return false
+	}
 	if time.Now().Before(p.until) {
 		return false
 	}
@@ -64,12 +96,24 @@ func (v *visitor) try(ctx context.Context, log *slog.Logger, id uuid.UUID, do fu
 	if v.pauses == nil {
 		v.pauses = map[uuid.UUID]pause{}
 	}
+	if db.Passing(err) {
+		// It says nothing about the item; the loop's own look will fail, too, or the next try will not.
+		if log != nil {
+			log.WarnContext(ctx, "could not be handled just now", "id", id, "error", err)
+		}
+		return false
+	}
 	p.failures++
-	wait := min(time.Second<<min(p.failures-1, 16), maxPause)
+	wait := min(cmp.Or(v.first, time.Second)<<min(p.failures-1, 16), maxPause)
 	p.until = time.Now().Add(wait)
 	v.pauses[id] = p
 	if log != nil {
 		log.ErrorContext(ctx, "could not be handled; others go on", "id", id, "failures", p.failures, "pause", wait, "error", err)
+	}
+	if v.giveUp != nil && p.failures >= maxFailures {
+		if err := v.giveUp(ctx, id, p.failures, err); err != nil && log != nil {
+			log.ErrorContext(ctx, "could not be set aside", "id", id, "error", err)
+		}
 	}
 	return false
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"signalbox/db"
 	"signalbox/internal/control"
 	"signalbox/internal/dbtest"
@@ -191,4 +193,12 @@ func (w *world) gates() func(context.Context) (int, error) {
 
 func (w *world) tasks() func(context.Context) (int, error) {
 	return (&control.TaskClocks{Store: w.Store}).RunOnce
+}
+
+// superuser is a connection past every rule and right of the database.
+func superuser(t testing.TB, d dbtest.Database) *pgx.Conn {
+	t.Helper()
+	c := got(pgx.Connect(t.Context(), d.SuperuserURL(t)))(t)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
 }

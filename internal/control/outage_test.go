@@ -64,7 +64,10 @@ func TestTheFirstWordAfterAnOutage(t *testing.T) {
 			}
 			return err
 		},
-		"command": func(ctx context.Context, _ *world, l *drive.Lease) error { _, err := l.HandIn(ctx, drive.Diff("main.go", "new")); return err },
+		"command": func(ctx context.Context, _ *world, l *drive.Lease) error {
+			_, err := l.HandIn(ctx, drive.Diff("main.go", "new"))
+			return err
+		},
 		"facts": func(ctx context.Context, w *world, l *drive.Lease) error {
 			_, err := w.Store.Append(ctx, l.Holder(), db.Batch{Sequence: 1, Used: &db.Used{Model: "m", InputTokens: 1}})
 			return err
@@ -110,7 +113,9 @@ func TestTheDatabaseCrashes(t *testing.T) {
 	d, cluster := dbtest.NewCluster(t, throwaway.Options{Fsync: true})
 	const ttl = 2 * time.Second
 	w := &world{World: drive.New(t, d, drive.Options{Timing: db.Timing{LeaseTTL: ttl, BackoffScale: 0.01}}), db: d}
-	reaper := func() *control.Reaper { return &control.Reaper{Store: w.Store, StopGrace: grace, Silent: time.Hour, Patience: time.Hour} }
+	reaper := func() *control.Reaper {
+		return &control.Reaper{Store: w.Store, StopGrace: grace, Silent: time.Hour, Patience: time.Hour}
+	}
 	once(t, reaper().RunOnce, 0)
 	alive, dead := w.at(t, run.Executing), w.at(t, run.Executing)
 	must(t, cluster.Crash())

@@ -22,13 +22,16 @@ type Reaper struct {
 	// Patience is what silence of all servers counts as an outage; 0 means half the lease time, in which a live worker
 	// cannot lose its lease.
 	Patience time.Duration
-	Log      *slog.Logger
+	// Pause is how long a lease that could not be ended is left alone, twice as long each time; 0 means 1 s.
+	Pause time.Duration
+	Log   *slog.Logger
 
 	leases visitor
 }
 
 // RunOnce returns how many leases were ended.
 func (r *Reaper) RunOnce(ctx context.Context) (int, error) {
+	r.leases.first = r.Pause
 	there, err := r.Store.Beat(ctx, cmp.Or(r.Patience, r.Store.Timing().LeaseTTL/2))
 	if err != nil || there.Holding {
 		return 0, err
@@ -56,7 +59,7 @@ func (r *Reaper) bury(ctx context.Context) error {
 }
 
 func (r *Reaper) end(ctx context.Context, list func(context.Context, uuid.UUID, int) ([]db.ExpiredLease, error)) (int, error) {
-	return each(ctx, &r.leases, r.Log, list, func(l db.ExpiredLease) uuid.UUID { return l.Ref.Run }, func(ctx context.Context, l db.ExpiredLease) (bool, error) {
+	return eachRun(ctx, r.Store, "reaper", &r.leases, r.Log, list, func(l db.ExpiredLease) uuid.UUID { return l.Ref.Run }, func(ctx context.Context, l db.ExpiredLease) (bool, error) {
 		kind, err := r.Store.Reap(ctx, l)
 		if err == nil && r.Log != nil {
 			r.Log.InfoContext(ctx, "lease ended", "run_id", l.Ref.Run, "lease_id", l.Lease.ID, "fencing_token", l.Lease.Token, "event", kind)
@@ -71,11 +74,8 @@ type Presence struct {
 	Patience time.Duration
 }
 
-// RunOnce returns 1 while workers are held harmless after an outage.
+// RunOnce has never more to do at once.
 func (p *Presence) RunOnce(ctx context.Context) (int, error) {
-	there, err := p.Store.Beat(ctx, p.Patience)
-	if there.Holding {
-		return 1, err
-	}
+	_, err := p.Store.Beat(ctx, p.Patience)
 	return 0, err
 }
