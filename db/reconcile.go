@@ -131,7 +131,8 @@ func (s *Store) repairRows(ctx context.Context, f Finding) (done bool, err error
 			if row.Run.State != string(run.Created) || row.Run.Version != f.Mark {
 				return nil
 			}
-			n, err, detail = 1, s.q.PutAdmission(ctx, tx, f.Ref.Run, f.Ref.Tenant, row.Now), "admission looks at it now"
+			n, err = s.q.PutMissingAdmission(ctx, tx, f.Ref.Run, f.Ref.Tenant)
+			detail = "admission looks at it now"
 		case RepairItemOfEnded, RepairItemOfOther:
 			n, err = s.q.DropWrongItem(ctx, tx, f.Ref.Run)
 			detail = "the item was removed; the run is " + row.Run.State

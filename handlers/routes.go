@@ -191,6 +191,7 @@ func (s *server) routes() []route {
 		op("getArtifactContent", evidence, s.apiArtifactContent),
 		op("getRunPatch", reads, s.apiRunPatch),
 		op("cancelRun", asks, s.apiCancelRun),
+		op("resumeRun", asks, s.apiResumeRun),
 
 		op("listGates", reads, s.apiGates),
 		op("getGate", reads, s.apiGate),

@@ -62,6 +62,9 @@ FROM jsonb_populate_record(NULL::run_queue, @item::jsonb) q JOIN runs u ON u.id 
 WHERE u.queued = q.phase AND NOT EXISTS (SELECT 1 FROM run_delayed d WHERE d.run_id = u.id)
 ON CONFLICT (run_id) DO NOTHING;
 
+-- name: PutMissingAdmission :execrows
+INSERT INTO run_admissions (run_id, tenant_id, due_at) VALUES (@run_id, @tenant_id, clock_timestamp()) ON CONFLICT (run_id) DO NOTHING;
+
 -- name: DropWrongItem :execrows
 -- A row that a claimer holds is left to it; items are locked before runs there, so waiting for one would be a deadlock.
 DELETE FROM run_queue WHERE run_id IN (SELECT q.run_id FROM run_queue q JOIN runs r ON r.id = q.run_id
@@ -117,3 +120,20 @@ SELECT by_loop, reason, failures, since FROM quarantine WHERE tenant_id = $1 AND
 
 -- name: ReleaseAside :execrows
 DELETE FROM quarantine WHERE tenant_id = $1 AND run_id = $2;
+
+-- name: HurryItem :execrows
+-- A delayed item that a person wants now; delivery does the rest.
+UPDATE run_delayed SET available_at = clock_timestamp() WHERE tenant_id = $1 AND run_id = $2 AND available_at > clock_timestamp();
+
+-- name: ItemOfRun :one
+-- Where a run's work waits: ready, delayed or nowhere.
+SELECT EXISTS (SELECT 1 FROM run_queue q WHERE q.run_id = @run_id) AS ready, EXISTS (SELECT 1 FROM run_delayed d WHERE d.run_id = @run_id) AS delayed,
+    coalesce((SELECT d.available_at FROM run_delayed d WHERE d.run_id = @run_id), 'epoch')::timestamptz AS until;
+
+-- name: LastEventOfRun :one
+SELECT seq, kind, to_state, at FROM run_events WHERE tenant_id = $1 AND run_id = $2 ORDER BY seq DESC LIMIT 1;
+
+-- name: HolderOfRun :one
+-- Who holds the run, by the database's clock.
+SELECT l.lease_id, l.fencing_token, l.phase, l.heartbeat_at, l.expires_at, (l.expires_at < clock_timestamp())::boolean AS expired, b.name, clock_timestamp()::timestamptz AS now
+FROM run_leases l JOIN worker_boots b ON b.id = l.boot_id WHERE l.tenant_id = $1 AND l.run_id = $2;

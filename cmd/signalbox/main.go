@@ -29,6 +29,7 @@ type commands struct {
 	Whoami           whoamiCmd           `cmd:"" help:"Say who the server takes you for."`
 	Task             taskCmd             `cmd:"" help:"Ask for changes and follow them."`
 	Run              runCmd              `cmd:"" help:"Look at runs, follow and cancel them."`
+	Resume           resumeCmd           `cmd:"" help:"Let a run that seems to stand still go on, and say what was found."`
 	Gate             gateCmd             `cmd:"" help:"Decide what waits for a person."`
 	Queue            queueCmd            `cmd:"" help:"Look at queues, pause and resume them."`
 	Workers          workersCmd          `cmd:"" help:"Look at workers, and be told how many fit."`

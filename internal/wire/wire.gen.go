@@ -2240,6 +2240,15 @@ type RunList struct {
 	NextCursor string `json:"next_cursor,omitempty,omitzero"`
 }
 
+// RunNote One thing that was found or done.
+type RunNote struct {
+	// Code For programs, for example lease_expired.
+	Code string `json:"code"`
+
+	// Text For people.
+	Text string `json:"text"`
+}
+
 // RunRef A run's position.
 type RunRef struct {
 	// Id The run.
@@ -2250,6 +2259,24 @@ type RunRef struct {
 
 	// Version Its version.
 	Version int64 `json:"version"`
+}
+
+// RunResumed What a resume found, what it did, and what comes next.
+type RunResumed struct {
+	// Done What was done; empty where there was nothing to do.
+	Done []RunNote `json:"done"`
+
+	// Found What was found, in the order in which it was looked at.
+	Found []RunNote `json:"found"`
+
+	// Next What comes next.
+	Next string `json:"next"`
+
+	// RunId The run.
+	RunId string `json:"run_id"`
+
+	// State A name for the last durable fact about a run. The last four are terminal.
+	State RunState `json:"state"`
 }
 
 // RunState A name for the last durable fact about a run. The last four are terminal.
@@ -3006,6 +3033,12 @@ type ReadRunLogsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// ResumeRunParams defines parameters for ResumeRun.
+type ResumeRunParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // ListRunStepsParams defines parameters for ListRunSteps.
 type ListRunStepsParams struct {
 	// Cursor The `next_cursor` of the page before.
@@ -3535,6 +3568,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /runs/{run_id}/patch (the `GetRunPatch` operationId).
 	GetRunPatch(ctx context.Context, runId RunId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeRun Look at a run that seems to stand still, and let it go on
+	//
+	// Says what was found: state, lease, last durable state, stored results, effects that went out, why it waits. Ends a
+	// lease that ran out, makes delayed work ready, lifts a quarantine, puts back what is missing. It takes no run from
+	// a worker that holds it and decides nothing for a person; where there is nothing to do it says so.
+	//
+	// Corresponds with POST /runs/{run_id}/resume (the `ResumeRun` operationId).
+	ResumeRun(ctx context.Context, runId RunId, params *ResumeRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRunSteps Granular actions of the run
 	//
@@ -4521,6 +4563,25 @@ func (c *Client) PostRunLogs(ctx context.Context, runId RunId, body PostRunLogsJ
 // Corresponds with GET /runs/{run_id}/patch (the `GetRunPatch` operationId).
 func (c *Client) GetRunPatch(ctx context.Context, runId RunId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunPatchRequest(c.Server, runId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeRun Look at a run that seems to stand still, and let it go on
+//
+// Says what was found: state, lease, last durable state, stored results, effects that went out, why it waits. Ends a
+// lease that ran out, makes delayed work ready, lifts a quarantine, puts back what is missing. It takes no run from
+// a worker that holds it and decides nothing for a person; where there is nothing to do it says so.
+//
+// Corresponds with POST /runs/{run_id}/resume (the `ResumeRun` operationId).
+func (c *Client) ResumeRun(ctx context.Context, runId RunId, params *ResumeRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeRunRequest(c.Server, runId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6750,6 +6811,53 @@ func NewGetRunPatchRequest(server string, runId RunId) (*http.Request, error) {
 	return req, nil
 }
 
+// NewResumeRunRequest constructs an http.Request for the ResumeRun method
+func NewResumeRunRequest(server string, runId RunId, params *ResumeRunParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/runs/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
 // NewListRunStepsRequest constructs an http.Request for the ListRunSteps method
 func NewListRunStepsRequest(server string, runId RunId, params *ListRunStepsParams) (*http.Request, error) {
 	var err error
@@ -8210,6 +8318,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /runs/{run_id}/patch (the `GetRunPatch` operationId).
 	GetRunPatchWithResponse(ctx context.Context, runId RunId, reqEditors ...RequestEditorFn) (*GetRunPatchResponse, error)
+
+	// ResumeRunWithResponse Look at a run that seems to stand still, and let it go on
+	//
+	// Says what was found: state, lease, last durable state, stored results, effects that went out, why it waits. Ends a
+	// lease that ran out, makes delayed work ready, lifts a quarantine, puts back what is missing. It takes no run from
+	// a worker that holds it and decides nothing for a person; where there is nothing to do it says so.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /runs/{run_id}/resume (the `ResumeRun` operationId).
+	ResumeRunWithResponse(ctx context.Context, runId RunId, params *ResumeRunParams, reqEditors ...RequestEditorFn) (*ResumeRunResponse, error)
 
 	// ListRunStepsWithResponse Granular actions of the run
 	//
@@ -9976,6 +10095,54 @@ func (r GetRunPatchResponse) ContentType() string {
 	return ""
 }
 
+type ResumeRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunResumed
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeRunResponse) GetJSON200() *RunResumed {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResumeRunResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListRunStepsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11663,6 +11830,23 @@ func (c *ClientWithResponses) GetRunPatchWithResponse(ctx context.Context, runId
 	return ParseGetRunPatchResponse(rsp)
 }
 
+// ResumeRunWithResponse Look at a run that seems to stand still, and let it go on
+//
+// Says what was found: state, lease, last durable state, stored results, effects that went out, why it waits. Ends a
+// lease that ran out, makes delayed work ready, lifts a quarantine, puts back what is missing. It takes no run from
+// a worker that holds it and decides nothing for a person; where there is nothing to do it says so.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /runs/{run_id}/resume (the `ResumeRun` operationId).
+func (c *ClientWithResponses) ResumeRunWithResponse(ctx context.Context, runId RunId, params *ResumeRunParams, reqEditors ...RequestEditorFn) (*ResumeRunResponse, error) {
+	rsp, err := c.ResumeRun(ctx, runId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeRunResponse(rsp)
+}
+
 // ListRunStepsWithResponse Granular actions of the run
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13175,6 +13359,39 @@ func ParseGetRunPatchResponse(rsp *http.Response) (*GetRunPatchResponse, error) 
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeRunResponse parses an HTTP response from a ResumeRunWithResponse call
+func ParseResumeRunResponse(rsp *http.Response) (*ResumeRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunResumed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

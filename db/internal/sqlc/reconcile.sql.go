@@ -127,6 +127,52 @@ func (q *Queries) DropWrongLease(ctx context.Context, db DBTX, runID uuid.UUID) 
 	return result.RowsAffected(), nil
 }
 
+const holderOfRun = `-- name: HolderOfRun :one
+SELECT l.lease_id, l.fencing_token, l.phase, l.heartbeat_at, l.expires_at, (l.expires_at < clock_timestamp())::boolean AS expired, b.name, clock_timestamp()::timestamptz AS now
+FROM run_leases l JOIN worker_boots b ON b.id = l.boot_id WHERE l.tenant_id = $1 AND l.run_id = $2
+`
+
+type HolderOfRunRow struct {
+	LeaseID      uuid.UUID `json:"lease_id"`
+	FencingToken int64     `json:"fencing_token"`
+	Phase        string    `json:"phase"`
+	HeartbeatAt  time.Time `json:"heartbeat_at"`
+	ExpiresAt    time.Time `json:"expires_at"`
+	Expired      bool      `json:"expired"`
+	Name         string    `json:"name"`
+	Now          time.Time `json:"now"`
+}
+
+// Who holds the run, by the database's clock.
+func (q *Queries) HolderOfRun(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (HolderOfRunRow, error) {
+	row := db.QueryRow(ctx, holderOfRun, tenantID, runID)
+	var i HolderOfRunRow
+	err := row.Scan(
+		&i.LeaseID,
+		&i.FencingToken,
+		&i.Phase,
+		&i.HeartbeatAt,
+		&i.ExpiresAt,
+		&i.Expired,
+		&i.Name,
+		&i.Now,
+	)
+	return i, err
+}
+
+const hurryItem = `-- name: HurryItem :execrows
+UPDATE run_delayed SET available_at = clock_timestamp() WHERE tenant_id = $1 AND run_id = $2 AND available_at > clock_timestamp()
+`
+
+// A delayed item that a person wants now; delivery does the rest.
+func (q *Queries) HurryItem(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, hurryItem, tenantID, runID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const insertRepair = `-- name: InsertRepair :exec
 INSERT INTO repairs (id, tenant_id, run_id, task_id, code, detail) VALUES ($1, $2, $3, $4, $5, $6)
 `
@@ -150,6 +196,48 @@ func (q *Queries) InsertRepair(ctx context.Context, db DBTX, arg InsertRepairPar
 		arg.Detail,
 	)
 	return err
+}
+
+const itemOfRun = `-- name: ItemOfRun :one
+SELECT EXISTS (SELECT 1 FROM run_queue q WHERE q.run_id = $1) AS ready, EXISTS (SELECT 1 FROM run_delayed d WHERE d.run_id = $1) AS delayed,
+    coalesce((SELECT d.available_at FROM run_delayed d WHERE d.run_id = $1), 'epoch')::timestamptz AS until
+`
+
+type ItemOfRunRow struct {
+	Ready   bool      `json:"ready"`
+	Delayed bool      `json:"delayed"`
+	Until   time.Time `json:"until"`
+}
+
+// Where a run's work waits: ready, delayed or nowhere.
+func (q *Queries) ItemOfRun(ctx context.Context, db DBTX, runID uuid.UUID) (ItemOfRunRow, error) {
+	row := db.QueryRow(ctx, itemOfRun, runID)
+	var i ItemOfRunRow
+	err := row.Scan(&i.Ready, &i.Delayed, &i.Until)
+	return i, err
+}
+
+const lastEventOfRun = `-- name: LastEventOfRun :one
+SELECT seq, kind, to_state, at FROM run_events WHERE tenant_id = $1 AND run_id = $2 ORDER BY seq DESC LIMIT 1
+`
+
+type LastEventOfRunRow struct {
+	Seq     int64     `json:"seq"`
+	Kind    string    `json:"kind"`
+	ToState string    `json:"to_state"`
+	At      time.Time `json:"at"`
+}
+
+func (q *Queries) LastEventOfRun(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (LastEventOfRunRow, error) {
+	row := db.QueryRow(ctx, lastEventOfRun, tenantID, runID)
+	var i LastEventOfRunRow
+	err := row.Scan(
+		&i.Seq,
+		&i.Kind,
+		&i.ToState,
+		&i.At,
+	)
+	return i, err
 }
 
 const latestRunOfTask = `-- name: LatestRunOfTask :one
@@ -179,6 +267,18 @@ ON CONFLICT (run_id) DO NOTHING
 // The item of a run that waits and has none; the caller holds the run.
 func (q *Queries) PutItem(ctx context.Context, db DBTX, item json.RawMessage) (int64, error) {
 	result, err := db.Exec(ctx, putItem, item)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const putMissingAdmission = `-- name: PutMissingAdmission :execrows
+INSERT INTO run_admissions (run_id, tenant_id, due_at) VALUES ($1, $2, clock_timestamp()) ON CONFLICT (run_id) DO NOTHING
+`
+
+func (q *Queries) PutMissingAdmission(ctx context.Context, db DBTX, runID uuid.UUID, tenantID uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, putMissingAdmission, runID, tenantID)
 	if err != nil {
 		return 0, err
 	}
