@@ -1,11 +1,13 @@
 package handlers
 
 import (
+	"context"
 	"net/http"
 
 	"signalbox/db"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
+	"signalbox/web"
 )
 
 // apiResumeRun looks at a run that seems to stand still and lets it go on where that is right.
@@ -36,4 +38,17 @@ func notes(of []db.Note) []wire.RunNote {
 		out = append(out, wire.RunNote{Code: n.Code, Text: n.Text})
 	}
 	return out
+}
+
+// setAside tells of a run that a worker holds and that was set aside all the same; one that waits has it among its reasons
+// to wait.
+func (s *server) setAside(ctx context.Context, info db.RunInfo, v *web.RunView) error {
+	if info.Lease == nil {
+		return nil
+	}
+	aside, err := s.store.AsideOf(ctx, db.Ref{Tenant: info.Tenant, Run: info.ID})
+	if err == nil && aside != nil {
+		v.SetAside = aside.Words()
+	}
+	return err
 }

@@ -70,6 +70,14 @@ func (s *server) apiRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer := wireRun(info)
+	if info.Lease != nil {
+		now := time.Now()
+		shown := runView(info, now)
+		if err := s.setAside(r.Context(), info, &shown); err != nil {
+			return err
+		}
+		answer.Sentence = web.StateSentence(shown, now)
+	}
 	if info.Queued != "" {
 		// A pause after a failure is not a wait for a worker, and only the queue knows which it is.
 		wait, err := s.store.Why(r.Context(), who(r).tenant, info.ID)

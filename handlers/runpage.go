@@ -133,6 +133,9 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 		}
 		v.RetryAt, v.QueueReason = wait.Until, wait.Reason.Words
 	}
+	if err := s.setAside(r.Context(), info, &v); err != nil {
+		return web.RunPanelData{}, err
+	}
 	if v.Pull != nil {
 		pulls, err := s.store.Pulls(r.Context(), p.tenant, db.PullFilter{Run: info.ID})
 		if err != nil {

@@ -45,6 +45,7 @@ type RunView struct {
 	Leased       bool
 	Worker       string    // holder of the lease
 	HeartbeatAt  time.Time // last sign of that worker
+	SetAside     string    // why the loops leave it alone though a worker holds it, in words
 	QueueReason  string    // why nobody has it yet, in words; empty: waiting for a free worker
 	RetryAt      time.Time // not before; zero: at once
 	Gate         *GateRef  // open or expired gate

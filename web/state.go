@@ -47,6 +47,9 @@ func StateSentence(r RunView, now time.Time) string {
 	default:
 		parts = append(parts, endSentence(r))
 	}
+	if r.SetAside != "" {
+		parts = append(parts, r.SetAside)
+	}
 	return strings.Join(parts, " ")
 }
 
