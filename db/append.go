@@ -82,6 +82,11 @@ func (s *Store) Append(ctx context.Context, h Holder, b Batch) (replayed bool, e
 	}
 	s.ring(Change{Tenant: h.Ref.Tenant, Run: h.Ref.Run})
 	if b.kind() == "usage" {
+		if b.Used.ProviderCalls > 0 {
+			if _, err := s.q.PassProbe(ctx, s.pool, &h.Ref.Run); err != nil {
+				return false, fmt.Errorf("end the provider's pause: %w", err)
+			}
+		}
 		return false, s.checkBudget(ctx, h)
 	}
 	return false, nil
@@ -160,7 +165,7 @@ func (s *Store) checkBudget(ctx context.Context, h Holder) error {
 	if overspent(r.Limits, u) == "" {
 		return nil
 	}
-	_, err = s.q.SignalRun(ctx, s.pool, "budget", r.Tenant, r.ID)
+	_, err = s.q.SignalBudget(ctx, s.pool, costExceeded(r.Limits, u), r.Tenant, r.ID)
 	return wrap("signal the budget", err)
 }
 

@@ -321,7 +321,7 @@ func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockI
 	if err != nil {
 		return b.s.staleItem(ctx, b.tx, r, g.Item.Phase)
 	}
-	c := &claimed{worker: request.Worker.ID, boot: request.Boot, user: g.Item.User, claimID: request.ClaimID, route: g.Item.Route}
+	c := &claimed{worker: request.Worker.ID, boot: request.Boot, user: g.Item.User, claimID: request.ClaimID, route: g.Item.Route, probe: b.probes(g.Item)}
 	if err := b.write.add(row.Run, steps, b.s.timing, c); err != nil {
 		return err
 	}
@@ -330,6 +330,10 @@ func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockI
 		a := &b.answers[g.Offer].Out
 		a.leases = append(a.leases, Claimed{Ref{r.Tenant, r.ID}, *after.Lease, after.State, b.s.timing.LeaseTTL})
 		b.offers[g.Offer].Free--
+		if p, ok := b.state.Parked[g.Item.Provider]; ok && c.probe {
+			p.Probe = r.ID
+			b.state.Parked[g.Item.Provider] = p
+		}
 		b.state.Held = append(b.state.Held, schedule.Held{Tenant: g.Item.Tenant, User: g.Item.User, Repository: g.Item.Repository, Risk: g.Item.Risk,
 			Provider: g.Item.Provider, Pool: g.Item.Pool, Count: 1, Newest: b.state.Now})
 	}

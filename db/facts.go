@@ -97,6 +97,10 @@ func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sq
 		return s.judgeFacts(ctx, h, r, contract, f)
 	case run.PRReported:
 		return s.prFacts(ctx, h, r, c, f)
+	case run.AttemptHasFailed:
+		if err := s.pauseFacts(ctx, h, r, c, f); err != nil {
+			return err
+		}
 	case run.BaseHasMoved, run.EffectIsAmbiguous, run.Stopped:
 		f.Digest = s.revision(r, run.GateReconcile, row.BaseCommit, in.Key)
 		if r.Patch != nil {
@@ -225,9 +229,15 @@ func (s *Store) spentFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc
 		f.Overdue = true
 		words = fmt.Sprintf("The run has been active for %s; the limit is %s.", active.Round(time.Second), l)
 	}
+	f.Drained = u.Drained
 	f.Policy.BudgetLeft, f.Policy.BudgetWords = words == "", words
 	f.Spent = words != ""
 	return nil
+}
+
+// costExceeded reports whether the limit of cost itself is reached.
+func costExceeded(l run.Limits, u sqlc.RunSpentRow) bool {
+	return l.CostCents > 0 && u.CostMicros >= l.CostCents*10_000
 }
 
 // overspent says in words which limit is reached, or "".
@@ -238,14 +248,30 @@ func overspent(l run.Limits, u sqlc.RunSpentRow) string {
 	}{
 		{u.InputTokens, l.TokensIn, "input tokens"}, {u.OutputTokens, l.TokensOut, "output tokens"},
 		{u.ToolCalls, int64(l.ToolCalls), "tool calls"}, {u.AgentIterations, int64(l.AgentIterations), "agent iterations"},
+		{u.ProviderCalls, l.ProviderCalls, "calls of the model's provider"},
 		{u.CostMicros, l.CostCents * 10_000, "millionths of the currency"},
 	} {
 		if c.limit > 0 && c.used >= c.limit {
 			return fmt.Sprintf("The run used %d %s; the limit is %d.", c.used, c.what, c.limit)
 		}
 	}
+	for _, c := range []struct {
+		used  time.Duration
+		limit policy.Duration
+		what  string
+	}{
+		{time.Duration(u.ToolMs) * time.Millisecond, l.ShellTime, "in the agent's commands"},
+		{seconds(u.VerifierSeconds), l.VerifierTime, "verifying"},
+		{seconds(u.SandboxSeconds), l.SandboxTime, "in sandboxes"},
+	} {
+		if c.limit > 0 && c.used >= c.limit.Std() {
+			return fmt.Sprintf("The run spent %s %s; the limit is %s.", c.used.Round(time.Second), c.what, c.limit)
+		}
+	}
 	return ""
 }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // patchFacts reads what the server itself found in the stored patch.
 func (s *Store) patchFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.PatchSubmitted, f *run.Facts) error {
@@ -263,6 +289,9 @@ func (s *Store) patchFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.Pa
 			return fmt.Errorf("decode the parsed patch: %w", err)
 		}
 		f.PatchWords = found.Scan.Words
+	}
+	if most := r.Limits.PatchBytes; f.PatchFault == "" && most > 0 && a.Size > most {
+		f.PatchFault, f.PatchWords = run.CodePatchTooLarge, fmt.Sprintf("The patch has %d bytes; the limit is %d.", a.Size, most)
 	}
 	f.Patch = &run.Patch{Artifact: c.Artifact, Digest: p.Digest, PatchID: p.PatchID, Base: c.Base, Tree: c.Tree,
 		Files: int(p.Files), Added: int(p.Added), Removed: int(p.Removed)}

@@ -83,6 +83,7 @@ func (s *Store) statements(ctx context.Context, w *write) (*pipeline, error) {
 		{len(w.gateRevisions), w.gateRevisions, s.q.WriteGateRevisions}, {len(w.feedback), w.feedback, s.q.WriteFeedback},
 		{len(w.attestations), w.attestations, s.q.WriteAttestations}, {len(w.movedAttestations), w.movedAttestations, s.q.WriteMovedAttestations},
 		{len(w.policyDecisions), w.policyDecisions, s.q.WritePolicyDecisions}, {len(w.outbox), w.outbox, s.q.WriteOutbox},
+		{len(w.pauses), w.pauses, s.q.WritePauses}, {len(w.probes), w.probes, s.q.WriteProbes}, {len(w.probed), w.probed, s.q.WriteProbed},
 	} {
 		if part.count == 0 {
 			continue

@@ -15,6 +15,7 @@ func toRun(w sqlc.Run) (run.Run, error) {
 		ID: w.ID, Tenant: w.TenantID, Task: w.TaskID, Repository: w.RepositoryID,
 		Mode: run.Mode(w.Mode), Risk: w.Risk, State: run.State(w.State), Version: w.Version,
 		PolicyVersion: w.PolicyVersion, AttemptNo: int(w.AttemptNo), Released: int(w.Released),
+		Crashed: int(w.Crashed), RateLimited: int(w.RateLimited),
 		Repairs: int(w.Repairs), VerifyRedeliveries: int(w.VerifyRedeliveries),
 		PublishRedeliveries: int(w.PublishRedeliveries), BaseMoves: int(w.BaseMoves), Token: w.FencingToken,
 		Queued: run.Phase(value(w.Queued)), Context: w.ContextDigest, Plan: w.PlanDigest,
@@ -65,6 +66,7 @@ func ownRun(w sqlc.Run, r run.Run) (sqlc.Run, error) {
 	w.ID, w.TenantID, w.TaskID, w.RepositoryID = r.ID, r.Tenant, r.Task, r.Repository
 	w.Mode, w.Risk, w.State, w.Version = string(r.Mode), r.Risk, string(r.State), r.Version
 	w.PolicyVersion, w.AttemptNo, w.Released, w.Repairs = r.PolicyVersion, int32(r.AttemptNo), int32(r.Released), int32(r.Repairs)
+	w.Crashed, w.RateLimited = int32(r.Crashed), int32(r.RateLimited)
 	w.VerifyRedeliveries, w.PublishRedeliveries = int32(r.VerifyRedeliveries), int32(r.PublishRedeliveries)
 	w.BaseMoves, w.FencingToken = int32(r.BaseMoves), r.Token
 	w.AttemptID = pointer(r.Attempt)

@@ -16,7 +16,7 @@ import (
 
 // scheduleState is what a decision about waiting work needs to know, for the items of some tenants.
 func (s *Store) scheduleState(ctx context.Context, h sqlc.DBTX, tenants []uuid.UUID) (schedule.State, error) {
-	out := schedule.State{Aging: s.timing.Aging, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]time.Time{}}
+	out := schedule.State{Aging: s.timing.Aging, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]schedule.Parking{}}
 	// The default tenant's policy holds the rules over all.
 	facts, err := s.q.ScheduleFacts(ctx, h, append(slices.Clone(tenants), DefaultTenant))
 	if err != nil {

@@ -39,6 +39,8 @@ type write struct {
 	movedAttestations []sqlc.Attestation
 	policyDecisions   []sqlc.PolicyDecision
 	outbox            []sqlc.Outbox
+	pauses            []pauseRow
+	probes, probed    []probeRow
 	// ready lists the phases that got a READY item, for the bell.
 	ready map[uuid.UUID]run.Phase
 	// moves are the events of each run, for the bell.
@@ -73,6 +75,8 @@ type claimed struct {
 	worker, boot, user uuid.UUID
 	claimID            string
 	route              policy.Route
+	// probe says that the run tries a provider first after its pause.
+	probe bool
 }
 
 // step is one event with what it did.
@@ -146,6 +150,9 @@ func (w *write) effects(s step, active int64, t Timing, c *claimed) error {
 			w.leases = append(w.leases, sqlc.RunLease{RunID: r.ID, LeaseID: e.Lease.ID, FencingToken: e.Lease.Token,
 				Phase: string(e.Lease.Phase), WorkerID: c.worker, BootID: c.boot, AttemptID: r.Attempt, UserID: c.user,
 				ClaimID: c.claimID, ExpiresAt: at.Add(e.TTL), Queue: c.route.Queue, Provider: c.route.Provider, Pool: c.route.Pool})
+			if c.probe {
+				w.probes = append(w.probes, probeRow{r.ID, c.route.Provider})
+			}
 			if e.Lease.Phase != run.PhasePublish { // a publisher runs no untrusted code and has no sandbox
 				w.sandbox(r, e.Lease, run.SandboxRequested, "")
 			}
@@ -189,6 +196,7 @@ func (w *write) effects(s step, active int64, t Timing, c *claimed) error {
 	if p, ok := s.ev.Payload.(run.SandboxReadyEvent); ok && r.Lease != nil {
 		w.sandbox(r, *r.Lease, run.SandboxReady, p.Tier)
 	}
+	w.pause(s, t)
 	w.policy(s)
 	return nil
 }
@@ -356,6 +364,7 @@ func (w *write) join(o *write) {
 	w.feedback = append(w.feedback, o.feedback...)
 	w.attestations, w.movedAttestations = append(w.attestations, o.attestations...), append(w.movedAttestations, o.movedAttestations...)
 	w.policyDecisions, w.outbox = append(w.policyDecisions, o.policyDecisions...), append(w.outbox, o.outbox...)
+	w.pauses, w.probes, w.probed = append(w.pauses, o.pauses...), append(w.probes, o.probes...), append(w.probed, o.probed...)
 }
 
 // changes lists what to ring after the commit.

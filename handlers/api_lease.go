@@ -206,7 +206,8 @@ func (s *server) command(r *http.Request, h db.Holder, b wire.RunCommand) (run.C
 		return run.BranchWasTouched{Branch: info.Branch, SHA: b.BranchTouched.Sha}, err
 	case wire.CmdAttemptFailed:
 		f := b.AttemptFailed
-		return run.AttemptHasFailed{Code: run.Code(f.ReasonCode), Summary: f.Summary, Artifact: f.ArtifactId}, nil
+		return run.AttemptHasFailed{Code: run.Code(f.ReasonCode), Summary: f.Summary, Artifact: f.ArtifactId,
+			RetryAfter: time.Duration(f.RetryAfterSeconds) * time.Second}, nil
 	case wire.CmdRelease:
 		return run.Release{Reason: b.Release.Reason}, nil
 	case wire.CmdStopped:

@@ -10,7 +10,7 @@
 WITH u AS (
     UPDATE runs SET
         state = x.state, version = x.version, policy_version = x.policy_version, limits = x.limits, attempt_no = x.attempt_no,
-        attempt_id = x.attempt_id, released = x.released, repairs = x.repairs, verify_redeliveries = x.verify_redeliveries,
+        attempt_id = x.attempt_id, released = x.released, crashed = x.crashed, rate_limited = x.rate_limited, repairs = x.repairs, verify_redeliveries = x.verify_redeliveries,
         publish_redeliveries = x.publish_redeliveries, base_moves = x.base_moves, fencing_token = x.fencing_token, lease_id = x.lease_id,
         lease_phase = x.lease_phase, lease_worker = x.lease_worker, lease_boot = x.lease_boot, queued = x.queued, gate_id = x.gate_id,
         gate_kind = x.gate_kind, gate_revision = x.gate_revision, gate_digest = x.gate_digest, gate_resume_to = x.gate_resume_to,
@@ -23,7 +23,7 @@ WITH u AS (
         cancel_reason = x.cancel_reason, cancel_at = x.cancel_at, cancel_forced = x.cancel_forced, reason_code = x.reason_code,
         finished_at = x.finished_at, head_hash = x.head_hash, updated_at = x.updated_at, state_since = x.state_since, active_ms = x.active_ms,
         base_commit = x.base_commit, branch = x.branch, isolation = x.isolation, stop_signal = x.stop_signal, stop_signal_at = x.stop_signal_at,
-        agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route
+        agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route, cost_exceeded_at = coalesce(runs.cost_exceeded_at, x.cost_exceeded_at)
     FROM jsonb_populate_recordset(NULL::runs, @runs::jsonb) x
     JOIN jsonb_to_recordset(@befores::jsonb) AS b(id uuid, version bigint) ON b.id = x.id
     WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id AND runs.version = b.version
@@ -145,9 +145,31 @@ FROM jsonb_populate_recordset(NULL::attestations, @moved_attestations::jsonb) a 
 WHERE attestations.run_id = u.id AND attestations.state = 'requested';
 
 -- name: WritePolicyDecisions :exec
-INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
-SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
+INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs, code, decision)
+SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs, p.code, p.decision
 FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) p JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid;
+
+-- name: WritePauses :exec
+-- A provider asked to slow down: nobody's work with it is given out before the time. Those who fail at once make the
+-- pause no shorter, and no longer than the longest of them; who tries first is decided anew when it is over.
+INSERT INTO provider_pauses (provider, until, failures, reason, since)
+SELECT DISTINCT ON (p.provider) p.provider, p.until, p.failures, p.reason, clock_timestamp()
+FROM jsonb_to_recordset(@pauses::jsonb) AS p(run_id uuid, provider text, until timestamptz, failures int, reason text)
+JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+ORDER BY p.provider, p.until DESC
+ON CONFLICT (provider) DO UPDATE SET until = greatest(provider_pauses.until, excluded.until),
+    failures = greatest(provider_pauses.failures, excluded.failures), reason = excluded.reason, probe = NULL;
+
+-- name: WriteProbes :exec
+-- The run that tries a provider first after its pause.
+UPDATE provider_pauses SET probe = u.id
+FROM jsonb_to_recordset(@probes::jsonb) AS p(run_id uuid, provider text) JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+WHERE provider_pauses.provider = p.provider;
+
+-- name: WriteProbed :exec
+-- The run that tried first got through: the pause is over for everybody.
+DELETE FROM provider_pauses USING jsonb_to_recordset(@probed::jsonb) AS p(run_id uuid), runs u
+WHERE provider_pauses.probe = p.run_id AND u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid;
 
 -- name: WriteOutbox :exec
 -- What may have happened outside is named from the operations themselves; where none is unresolved there is nothing to look up.
@@ -168,7 +190,7 @@ INSERT INTO runs (
     plan_revision, outcome, patch, patch_revision, report_digest, verification_digest, approved_patch_id, verdict, attested, pr_url, pr_sha,
     pr_branch, pr_number, failure_category, failure_code, failure_retryable, failure_summary, failure_evidence, cancel_by, cancel_reason, cancel_at,
     cancel_forced, reason_code, created_at, finished_at, head_hash, updated_at, state_since, active_ms, base_commit, branch, isolation, stop_signal,
-    stop_signal_at, agent_profile, adapter_version, route)
+    stop_signal_at, agent_profile, adapter_version, route, crashed, rate_limited)
 SELECT
     x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no,
     x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase,
@@ -177,7 +199,7 @@ SELECT
     x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category,
     x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced,
     x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation,
-    x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route
+    x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, x.crashed, x.rate_limited
 FROM jsonb_populate_record(NULL::runs, @run::jsonb) x;
 
 -- name: InsertRunEvents :exec

@@ -36,7 +36,19 @@ SELECT clock_timestamp()::timestamptz AS now,
     coalesce((SELECT jsonb_agg(x) FROM (
         SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
         FROM tenants t WHERE t.id = ANY(@tenants::uuid[])) x), '[]')::jsonb AS tenants,
-    coalesce((SELECT jsonb_object_agg(p.provider, p.until) FROM provider_pauses p), '{}')::jsonb AS pauses;
+    -- The run that tries a provider first counts while it holds its lease.
+    coalesce((SELECT jsonb_object_agg(p.provider, jsonb_build_object('until', p.until, 'failures', p.failures,
+            'probe', coalesce(l.run_id, '00000000-0000-0000-0000-000000000000')))
+        FROM provider_pauses p LEFT JOIN run_leases l ON l.run_id = p.probe AND l.phase = 'execute'), '{}')::jsonb AS pauses;
+
+-- name: PauseOf :one
+-- The provider's pause, if it has one, and since when the run holds its lease.
+SELECT coalesce(p.until, 'epoch')::timestamptz AS until, coalesce(p.failures, 0)::int AS failures, l.acquired_at
+FROM run_leases l LEFT JOIN provider_pauses p ON p.provider = @provider WHERE l.run_id = @run_id;
+
+-- name: PassProbe :execrows
+-- The run that tried first had an answer of its provider.
+DELETE FROM provider_pauses WHERE probe = @run_id AND until <= clock_timestamp();
 
 -- name: LockItemsOfRuns :many
 -- The items that were chosen, then their runs, locked in the order of their ids, each with a fencing token. What somebody takes away

@@ -56,6 +56,13 @@ SELECT r.tenant_id, r.id, r.state, r.limits, r.active_ms, r.state_since, r.stop_
 FROM run_leases l JOIN runs r ON r.id = l.run_id JOIN attempts a ON a.id = l.attempt_id
 WHERE r.id > @after AND r.state <> 'CANCELLING' ORDER BY r.id LIMIT @count;
 
+-- name: SignalBudget :execrows
+-- Asks the worker to stop for a budget, and keeps when it was first seen to be reached.
+UPDATE runs SET stop_signal = CASE WHEN stop_signal = '' THEN 'budget' ELSE stop_signal END,
+    stop_signal_at = coalesce(stop_signal_at, clock_timestamp()), updated_at = clock_timestamp(),
+    cost_exceeded_at = CASE WHEN @of_cost::boolean THEN coalesce(cost_exceeded_at, clock_timestamp()) ELSE cost_exceeded_at END
+WHERE tenant_id = @tenant_id AND id = @id AND lease_id IS NOT NULL AND (stop_signal = '' OR @of_cost::boolean AND cost_exceeded_at IS NULL);
+
 -- name: SignalRun :execrows
 -- Asks the worker to stop; the signal travels in the heartbeat's answer.
 UPDATE runs SET stop_signal = @signal, stop_signal_at = clock_timestamp(), updated_at = clock_timestamp()

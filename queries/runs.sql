@@ -37,9 +37,19 @@ LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested
 WHERE r.id = ANY(@ids::uuid[]);
 
 -- name: RunSpent :one
+WITH leases AS (
+    SELECT phase, acquired_at, ended_at FROM ended_leases WHERE ended_leases.run_id = $1
+    UNION ALL SELECT phase, acquired_at, clock_timestamp() FROM run_leases WHERE run_leases.run_id = $1
+)
 SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
     coalesce(sum(tool_calls), 0)::bigint AS tool_calls, coalesce(sum(agent_iterations), 0)::bigint AS agent_iterations,
-    coalesce(sum(cost_micros), 0)::bigint AS cost_micros
+    coalesce(sum(tool_ms), 0)::bigint AS tool_ms, coalesce(sum(provider_calls), 0)::bigint AS provider_calls,
+    coalesce(sum(cost_micros), 0)::bigint AS cost_micros,
+    -- How long sandboxes stood for the run is measured here and not by a worker: the time of its leases.
+    (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase <> 'publish'), 0)::float8 FROM leases l) AS sandbox_seconds,
+    (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase = 'verify'), 0)::float8 FROM leases l) AS verifier_seconds,
+    EXISTS (SELECT 1 FROM runs r JOIN worker_boots b ON b.id::text = r.lease_boot
+        WHERE r.id = $1 AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
 FROM usages WHERE run_id = $1;
 
 -- name: RunEvents :many

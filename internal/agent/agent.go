@@ -78,6 +78,9 @@ type Outcome struct {
 	Usage   Usage
 	Summary string // the agent's own words; may be empty
 	End     string // how it ended, in ours
+	// RetryAfter is how long the model's provider asked to be left alone, with the
+	// reason Quota; 0 when it named no time.
+	RetryAfter time.Duration
 	// NoChange says that the agent declared there is nothing to change.
 	NoChange bool
 	// Report is the agent's last free report, bounded; may be nil.

@@ -10,6 +10,10 @@ import (
 // floods is cut off with one warning, its work is still looked at.
 const maxEvents = 100_000
 
+// maxRetryAfter bounds how long a provider may be said to want to be left alone, in
+// seconds: an agent cannot park it for everybody for longer than a day.
+const maxRetryAfter = 24 * 60 * 60
+
 // decoder turns protocol lines into events. All types are optional:
 //
 //	{"type":"started","session":"…","model":"…"}
@@ -21,7 +25,7 @@ const maxEvents = 100_000
 //	{"type":"usage","input":0,"output":0,"cache_read":0,"cache_write":0,"model":"…"}
 //	{"type":"report","report":{…}}
 //	{"type":"no_change","reason":"…"}
-//	{"type":"result","summary":"…","reason":"max_turns|budget|refused|auth|quota|context_full"}
+//	{"type":"result","summary":"…","reason":"max_turns|budget|refused|auth|quota|context_full","retry_after_seconds":0}
 type decoder struct {
 	sink     func(Event)
 	out      Outcome
@@ -53,6 +57,7 @@ type protocolLine struct {
 	Report     json.RawMessage `json:"report"`
 	Reason     string          `json:"reason"`
 	Summary    string          `json:"summary"`
+	RetryAfter int64           `json:"retry_after_seconds"`
 }
 
 func newDecoder(sink func(Event)) *decoder {
@@ -141,6 +146,9 @@ func (d *decoder) handle(l protocolLine) {
 		switch r := Reason(l.Reason); r {
 		case MaxTurns, Budget, Refused, Auth, Quota, ContextFull:
 			d.declared = r
+			if r == Quota {
+				d.out.RetryAfter = time.Duration(max(0, min(l.RetryAfter, maxRetryAfter))) * time.Second
+			}
 		}
 	}
 }

@@ -23,7 +23,7 @@ func Default() Rules {
 			Incident:     IncidentRules{RetryAfter: 5 * minute},
 		},
 		Limits: Limits{
-			MaxAttempts: 3, MaxRuns: 3, RepairRounds: 2, Redeliveries: 3, MaxBaseMoves: 3,
+			MaxAttempts: 3, MaxRuns: 3, RepairRounds: 2, Redeliveries: 3, MaxBaseMoves: 3, MaxCrashes: 3, MaxRateLimits: 20,
 			StartTimeout: 2 * minute, CommandTimeout: 10 * minute, StepTimeout: 20 * minute,
 			AttemptTimeout: 45 * minute, RunTimeout: 3 * hour, QueueTimeout: day,
 			ApprovalTimeout: 3 * day, AttestationTimeout: 7 * day,
@@ -31,9 +31,9 @@ func Default() Rules {
 			CancelGrace: 10 * sec, StopGrace: 30 * sec, LeaseTTL: 30 * sec, Heartbeat: 5 * sec,
 			ChangedFiles: 100, DiffLines: 5000, PatchBytes: 2 << 20,
 			AgentIterations: 200, ToolCalls: 1000, ShellTime: 30 * minute, VerifierTime: 30 * minute,
-			TokensIn: 5_000_000, TokensOut: 500_000, CostCents: 1000,
+			SandboxTime: 6 * hour, ProviderCalls: 10_000, TokensIn: 5_000_000, TokensOut: 500_000, CostCents: 1000,
 		},
-		Retry: RetryRules{Delays: []Duration{30 * sec, 2 * minute, 10 * minute, 30 * minute}, Jitter: 0.2},
+		Retry: RetryRules{Delays: []Duration{30 * sec, 2 * minute, 10 * minute, 30 * minute}, Jitter: 0.2, Cautious: []Risk{}},
 		Gates: GateRules{
 			Plan:      GateRule{When: ByRisk, Risks: high(), Quorum: 1, Role: RoleApprover},
 			Patch:     GateRule{When: ByRisk, Risks: high(), Quorum: 1, Role: RoleApprover},

@@ -15,6 +15,9 @@ func (c *checker) limits(l Limits) {
 		{"repair_rounds", int64(l.RepairRounds), 0, 20},
 		{"redeliveries", int64(l.Redeliveries), 0, 20},
 		{"max_base_moves", int64(l.MaxBaseMoves), 0, 20},
+		{"max_crashes", int64(l.MaxCrashes), 1, 20},
+		{"max_rate_limits", int64(l.MaxRateLimits), 1, 1000},
+		{"provider_calls", l.ProviderCalls, 1, 1_000_000_000},
 		{"changed_files", int64(l.ChangedFiles), 1, 10_000},
 		{"diff_lines", int64(l.DiffLines), 1, 1_000_000},
 		{"patch_bytes", l.PatchBytes, 1, 16 << 20},
@@ -50,6 +53,7 @@ func (c *checker) limits(l Limits) {
 		{"heartbeat", l.Heartbeat, "100ms", "10m"},
 		{"shell_time", l.ShellTime, "1s", "7d"},
 		{"verifier_time", l.VerifierTime, "1s", "7d"},
+		{"sandbox_time", l.SandboxTime, "1s", "30d"},
 	} {
 		c.within("limits."+d.path, d.v, d.lo, d.hi)
 	}

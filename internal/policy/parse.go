@@ -189,6 +189,7 @@ func validate(r Rules, line func(string) int) []Problem {
 		c.within("retry.delays", d, "0s", "1d")
 	}
 	c.fraction("retry.jitter", r.Retry.Jitter)
+	c.risks("retry.cautious", r.Retry.Cautious)
 	for _, k := range GateKinds() {
 		c.gate("gates."+string(k), k, r.Gates.For(k))
 	}

@@ -64,6 +64,12 @@ type Limits struct {
 	RepairRounds int `yaml:"repair_rounds" json:"repair_rounds"`   // for each attempt
 	Redeliveries int `yaml:"redeliveries" json:"redeliveries"`     // for each phase
 	MaxBaseMoves int `yaml:"max_base_moves" json:"max_base_moves"` // one more asks a person
+	// MaxCrashes is how many workers may be lost with a run, or take it and not start, before it is
+	// quarantined; such attempts use up none of MaxAttempts. 0 in limits that were stored before this
+	// budget was one of its own: there they count as attempts.
+	MaxCrashes int `yaml:"max_crashes" json:"max_crashes,omitempty"`
+	// MaxRateLimits is how often the model's provider may ask to slow down; likewise.
+	MaxRateLimits int `yaml:"max_rate_limits" json:"max_rate_limits,omitempty"`
 
 	StartTimeout       Duration `yaml:"start_timeout" json:"start_timeout"`
 	CommandTimeout     Duration `yaml:"command_timeout" json:"command_timeout"`
@@ -89,9 +95,13 @@ type Limits struct {
 	ToolCalls       int      `yaml:"tool_calls" json:"tool_calls"`
 	ShellTime       Duration `yaml:"shell_time" json:"shell_time"`
 	VerifierTime    Duration `yaml:"verifier_time" json:"verifier_time"`
-	TokensIn        int64    `yaml:"tokens_in" json:"tokens_in"`
-	TokensOut       int64    `yaml:"tokens_out" json:"tokens_out"`
-	CostCents       int64    `yaml:"cost_cents" json:"cost_cents"` // hundredths of the installation's currency
+	// SandboxTime is how long sandboxes may stand for the run, all attempts together, and ProviderCalls how many
+	// calls its agents may make; 0 in limits that were stored before they were counted: not bounded.
+	SandboxTime   Duration `yaml:"sandbox_time" json:"sandbox_time,omitempty"`
+	ProviderCalls int64    `yaml:"provider_calls" json:"provider_calls,omitempty"`
+	TokensIn      int64    `yaml:"tokens_in" json:"tokens_in"`
+	TokensOut     int64    `yaml:"tokens_out" json:"tokens_out"`
+	CostCents     int64    `yaml:"cost_cents" json:"cost_cents"` // hundredths of the installation's currency
 }
 
 // RetryRules say how long a failed attempt waits before the next.
@@ -100,6 +110,9 @@ type RetryRules struct {
 	Delays []Duration `yaml:"delays" json:"delays"`
 	// Jitter is the largest fraction of a delay that is added to it, 0 to 1.
 	Jitter float64 `yaml:"jitter" json:"jitter"`
+	// Cautious are risks whose work is not tried again by itself where the agent's own doing failed; faults of
+	// machines and networks are.
+	Cautious []Risk `yaml:"cautious" json:"cautious"`
 }
 
 // When says in which cases a gate is asked.
@@ -244,7 +257,7 @@ func (r Rules) Clone() Rules {
 	a := &r.Admission
 	a.Repositories, a.AnalysisOnly = slices.Clone(a.Repositories), slices.Clone(a.AnalysisOnly)
 	a.Risks, a.Modes = slices.Clone(a.Risks), slices.Clone(a.Modes)
-	r.Retry.Delays = slices.Clone(r.Retry.Delays)
+	r.Retry.Delays, r.Retry.Cautious = slices.Clone(r.Retry.Delays), slices.Clone(r.Retry.Cautious)
 	for _, g := range []*GateRule{&r.Gates.Plan, &r.Gates.Patch, &r.Gates.Report, &r.Gates.Budget, &r.Gates.Reconcile} {
 		g.Risks = slices.Clone(g.Risks)
 	}

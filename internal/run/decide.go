@@ -3,6 +3,7 @@ package run
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"signalbox/internal/policy"
 )
@@ -213,6 +214,10 @@ func decideJudged(r Run, j JudgeEvidence, f Facts) (Payload, error) {
 	if j.Verdict != VerdictPass && j.Verdict != VerdictFix && j.Verdict != VerdictFail {
 		return nil, evidence("the judge's verdict")
 	}
+	if words := r.oversized(); words != "" && j.Verdict == VerdictPass {
+		// The judge runs on a worker; what the run was admitted with is held here.
+		j.Verdict, j.Reasons = VerdictFix, append(slices.Clone(j.Reasons), words)
+	}
 	f.Policy.Verdict, f.Policy.Confidence, f.Policy.JudgeReasons = policy.Verdict(j.Verdict), j.Confidence, j.Reasons
 	d := policy.Judged(f.Rules, f.Policy)
 	w := PolicyWords{Version: d.PolicyVersion, Reasons: d.Reasons}
@@ -258,11 +263,26 @@ func decideFailure(r Run, c AttemptHasFailed, f Facts) Payload {
 	case i.Code.Deterministic() && f.LastFailure == i.Code:
 		return NonRetryableFailureEvent{Code: i.Code, Summary: summary + " This came twice in a row, so it is not tried a third time: change the task or the agent, then run it again.",
 			Evidence: c.Artifact, Repeated: true}
+	case f.cautious(r, i):
+		return NonRetryableFailureEvent{Code: i.Code, Summary: summary + " Policy " + f.Rules.Version + " does not try work of risk " + r.Risk + " again by itself: look at it, then run it again.",
+			Evidence: c.Artifact}
 	case r.lastPublication() && len(f.Unresolved) > 0:
 		return ReconciliationRequiredEvent{Operations: f.Unresolved, Summary: summary, Gate: f.gate(r, policy.GateReconcile, nil)}
 	}
-	return AttemptFailedEvent{Code: i.Code, Summary: summary, Evidence: c.Artifact, Spent: f.Spent,
-		Jitter: f.Minted.Draw, RetryAfter: c.RetryAfter}
+	ev := AttemptFailedEvent{Code: i.Code, Summary: summary, Evidence: c.Artifact, Spent: f.Spent,
+		Jitter: f.Minted.Draw, RetryAfter: c.RetryAfter, Instruction: i.Code.Instruction()}
+	if i.Code == CodeProviderRateLimit && f.Pause != nil {
+		// Those who failed together do not come back together when the pause is over.
+		ev.Pause, ev.RetryAfter = f.Pause, max(c.RetryAfter, Backoff([]time.Duration{f.Pause.For}, 1, r.Limits.Jitter, f.Minted.Draw))
+	}
+	return ev
+}
+
+// cautious reports whether policy wants a person to look before work of this risk is tried again: only where the
+// agent's own doing failed, before its result is stored.
+func (f Facts) cautious(r Run, i CodeInfo) bool {
+	return r.State.Phase() == PhaseExecute && (i.Category == CatToolFailed || i.Category == CatPlanningFailed) &&
+		slices.Contains(f.Rules.Retry.Cautious, policy.Risk(r.Risk))
 }
 
 // lastPublication reports whether a failed publication would not be delivered again.
@@ -284,7 +304,7 @@ func DecideLost(r Run, f Facts) (Payload, error) {
 		return ReconciliationRequiredEvent{Operations: f.Unresolved, Summary: Lookup(CodeWorkerLost).Sentence, Lost: true,
 			Gate: f.gate(r, policy.GateReconcile, nil)}, nil
 	}
-	return WorkerLostEvent{Lease: LeaseRef{ID: r.Lease.ID, Token: r.Lease.Token}, Spent: f.Spent, Jitter: f.Minted.Draw}, nil
+	return WorkerLostEvent{Lease: LeaseRef{ID: r.Lease.ID, Token: r.Lease.Token}, Spent: f.Spent, Jitter: f.Minted.Draw, Drained: f.Drained}, nil
 }
 
 // serverOnly reports whether only the server may give this reason: decisions of

@@ -95,7 +95,7 @@ type WithdrawAttestation struct{ effectSeal }
 // GiveFeedback hands text to the agent's next try.
 type GiveFeedback struct {
 	effectSeal
-	// Source is verifier, judge or human.
+	// Source is verifier, judge, human or system.
 	Source   string
 	Text     string
 	Artifact string

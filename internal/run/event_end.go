@@ -65,8 +65,20 @@ type AttemptFailedEvent struct {
 	// Spent says that cost or time allow no further try.
 	Spent  bool    `json:"spent"`
 	Jitter float64 `json:"jitter"`
-	// RetryAfter is a floor for the delay that a provider asked for.
+	// RetryAfter is a floor for the delay: what the pause of the provider still lasts.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	// Pause is what the failure means for everybody who works with the provider.
+	Pause *ProviderPause `json:"pause,omitempty"`
+	// Instruction is what the next try is told to do differently.
+	Instruction string `json:"instruction,omitempty"`
+}
+
+// ProviderPause leaves a provider alone for everybody.
+type ProviderPause struct {
+	Provider string        `json:"provider"`
+	For      time.Duration `json:"for"`
+	// Failures is how often in a row the provider turned somebody away.
+	Failures int `json:"failures"`
 }
 
 // WorkerLostEvent says that the lease expired by the database's clock.
@@ -75,6 +87,8 @@ type WorkerLostEvent struct {
 	Lease  LeaseRef `json:"lease"`
 	Spent  bool     `json:"spent"`
 	Jitter float64  `json:"jitter"`
+	// Drained says that the worker had been asked to stop: its end counts in no budget.
+	Drained bool `json:"drained,omitempty"`
 }
 
 // LeaseReleasedEvent gives the run back; it counts nowhere.

@@ -42,6 +42,10 @@ type Facts struct {
 	PR *PullRequest
 	// LastFailure is the code of the failure before, where nothing new was handed in or said to the agent since.
 	LastFailure Code
+	// Pause is what a rate limit means for the provider of the run's route, counted by the server.
+	Pause *ProviderPause
+	// Drained says that the worker of the lease had been asked to stop.
+	Drained bool
 	// Spent says that cost or time allow no further try.
 	Spent bool
 	// Overdue says that the run has been active for longer than its run time-out.

@@ -55,6 +55,7 @@ const (
 	CodeAgentExit             Code = "AGENT_EXIT_NONZERO"
 	CodeAgentTimeout          Code = "AGENT_TIMEOUT"
 	CodeAgentNoOutput         Code = "AGENT_NO_RESULT"
+	CodeContextTooLarge       Code = "CONTEXT_TOO_LARGE"
 	CodeAgentProtocol         Code = "AGENT_PROTOCOL_ERROR"
 	CodePlanInvalid           Code = "PLAN_INVALID"
 	CodeUnexpectedDiff        Code = "UNEXPECTED_DIFF"
@@ -135,6 +136,7 @@ func Codes() []CodeInfo {
 		{CodeAgentExit, CatToolFailed, RetryAgain, "The agent ended with an error."},
 		{CodeAgentTimeout, CatToolFailed, RetryAgain, "The agent did not finish in time."},
 		{CodeAgentNoOutput, CatToolFailed, RetryAgain, "The agent ended without a result."},
+		{CodeContextTooLarge, CatPlanningFailed, RetryAgain, "The agent read more than its model can hold."},
 		{CodeAgentProtocol, CatToolFailed, RetryAgain, "The agent's output could not be understood."},
 		{CodePlanInvalid, CatPlanningFailed, RetryAgain, "The agent's plan lacks something that a plan must state."},
 		{CodeUnexpectedDiff, CatToolFailed, RetryAgain, "The task asked for a report only, but files were changed."},
@@ -185,7 +187,23 @@ func Lookup(c Code) CodeInfo {
 // it, is likely to end with the code again. Such a failure is tried again once and not twice in a row (R-FAIL-9).
 func (c Code) Deterministic() bool {
 	return slices.Contains([]Code{CodePlanInvalid, CodeUnexpectedDiff, CodeEmptyPatch, CodePatchInvalid, CodePatchDoesNotApply,
-		CodeAgentNoOutput, CodeAgentProtocol}, c)
+		CodeAgentNoOutput, CodeAgentProtocol, CodeContextTooLarge}, c)
+}
+
+// Crash reports whether the code says that a worker went down with the run or never got going with it. What the work
+// itself does wrong is no crash.
+func (c Code) Crash() bool { return c == CodeWorkerLost || c == CodeStartTimeout }
+
+// Instruction is what the next try is told to do differently after the code; empty where the same may be tried as it
+// was. It is given once: the same code again ends the run (R-FAIL-9).
+func (c Code) Instruction() string {
+	switch c {
+	case CodeContextTooLarge:
+		return "The last attempt read more than the model can hold. Work with a smaller context: read only the files that the task names and those next to them."
+	case CodePlanInvalid:
+		return "The last plan could not be used. Plan with a smaller context: few files, and every part that a plan must state."
+	}
+	return ""
 }
 
 // Failure is what a failed or expired run keeps.

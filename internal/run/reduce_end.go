@@ -1,7 +1,5 @@
 package run
 
-import "time"
-
 func (m *move) prCreated(p PRCreatedEvent) error {
 	return m.havePR(p.PR, p.Attest, Approval{Policy: p.Policy, AttestExpiresAt: p.AttestExpiresAt})
 }
@@ -64,7 +62,13 @@ func (m *move) attemptFailed(p AttemptFailedEvent, by Actor) error {
 		as = LeaseRevoked
 	}
 	m.endLease(as, string(p.Code))
-	return m.lost(p.Code, p.Summary, p.Evidence, p.Spent, p.Jitter, p.RetryAfter)
+	if err := m.lost(loss{code: p.Code, summary: p.Summary, evidence: p.Evidence, spent: p.Spent, jitter: p.Jitter, floor: p.RetryAfter}); err != nil {
+		return err
+	}
+	if p.Instruction != "" && !m.r.State.Terminal() {
+		m.do(GiveFeedback{Source: "system", Text: p.Instruction})
+	}
+	return nil
 }
 
 func (m *move) workerLost(p WorkerLostEvent) error {
@@ -72,38 +76,7 @@ func (m *move) workerLost(p WorkerLostEvent) error {
 		return &StaleLeaseError{State: m.r.State, Token: p.Lease.Token}
 	}
 	m.endLease(LeaseExpired, string(CodeWorkerLost))
-	return m.lost(CodeWorkerLost, "", "", p.Spent, p.Jitter, 0)
-}
-
-// lost decides what a failed or vanished lease means: before the patch is stored
-// the attempt is over; afterwards the phase is delivered again, whatever was
-// spent, because the stored patch costs nothing more.
-func (m *move) lost(c Code, summary, evidence string, spent bool, jitter float64, floor time.Duration) error {
-	l := m.r.Limits
-	if m.r.State.Phase() == PhaseExecute {
-		if spent || !m.r.AttemptsLeft() || Lookup(c).Retry != RetryAgain {
-			return m.fail(failure(c, summary, evidence))
-		}
-		m.do(EndAttempt{Attempt: m.r.Attempt, As: AttemptFailed, Code: c})
-		n := m.r.AttemptsUsed()
-		m.again()
-		m.enqueue(PhaseExecute, max(Backoff(l.Delays, n, l.Jitter, jitter), floor))
-		return nil
-	}
-	count := &m.r.VerifyRedeliveries
-	if m.r.State.Phase() == PhasePublish {
-		count = &m.r.PublishRedeliveries
-	}
-	if *count >= l.Redeliveries || Lookup(c).Retry != RetryAgain {
-		f := failure(c, summary, evidence)
-		if m.r.State.Phase() == PhasePublish {
-			f.Category = CatPRCreationFailed
-		}
-		return m.fail(f)
-	}
-	*count++
-	m.enqueue(m.r.State.Phase(), max(Backoff(l.Delays, *count, l.Jitter, jitter), floor))
-	return nil
+	return m.lost(loss{code: CodeWorkerLost, spent: p.Spent, jitter: p.Jitter, drained: p.Drained})
 }
 
 func (m *move) leaseReleased(p LeaseReleasedEvent, by Actor) error {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +30,10 @@ type Run struct {
 	Attempt   uuid.UUID `json:"attempt"`
 	// Released counts attempts that ended by release, which use up no budget.
 	Released int `json:"released"`
+	// Crashed counts attempts that ended because their worker was lost or never started, RateLimited those that the
+	// model's provider turned away. They have budgets of their own and use up no attempts.
+	Crashed     int `json:"crashed,omitempty"`
+	RateLimited int `json:"rate_limited,omitempty"`
 	// Repairs counts the repair rounds of the current attempt.
 	Repairs int `json:"repairs"`
 	// VerifyRedeliveries and PublishRedeliveries count lost or failed leases of
@@ -160,14 +165,28 @@ type Cancel struct {
 }
 
 // AttemptsUsed counts the attempts that use up the budget, the running one
-// included: all but those that a drain released.
-func (r Run) AttemptsUsed() int { return r.AttemptNo - r.Released }
+// included: all but those that a drain released, that a worker took down with it, or that a provider turned away.
+func (r Run) AttemptsUsed() int { return r.AttemptNo - r.Released - r.Crashed - r.RateLimited }
 
 // AttemptsLeft reports whether another attempt may start after the current one.
 func (r Run) AttemptsLeft() bool { return r.AttemptsUsed() < r.Limits.MaxAttempts }
 
 // RepairsLeft reports whether the current attempt may be repaired once more.
 func (r Run) RepairsLeft() bool { return r.Repairs < r.Limits.RepairRounds }
+
+// oversized says in words by how much the stored patch is larger than the run's limits allow, or "".
+func (r Run) oversized() string {
+	p, l := r.Patch, r.Limits
+	switch {
+	case p == nil:
+		return ""
+	case l.ChangedFiles > 0 && p.Files > l.ChangedFiles:
+		return fmt.Sprintf("The patch changes %d files; the limit is %d.", p.Files, l.ChangedFiles)
+	case l.DiffLines > 0 && p.Added+p.Removed > l.DiffLines:
+		return fmt.Sprintf("The patch changes %d lines; the limit is %d.", p.Added+p.Removed, l.DiffLines)
+	}
+	return ""
+}
 
 // Holds reports whether ref names the run's active lease.
 func (r Run) Holds(ref *LeaseRef) bool {

@@ -49,6 +49,7 @@ const (
 	CodePoolLimit         = "POOL_LIMIT"
 	CodePolicyUnreadable  = "POLICY_UNREADABLE"
 	CodeProviderParked    = "PROVIDER_PARKED"
+	CodeProviderProbed    = "PROVIDER_PROBED"
 	CodeNoWorker          = "NO_WORKER"
 	CodeWorkersBusy       = "WORKERS_BUSY"
 	CodeQueuePaused       = "QUEUE_PAUSED"
@@ -74,8 +75,13 @@ func (a *assigner) limited(i Item) (code, words string) {
 	if _, ok := a.Tenants[i.Tenant]; !ok {
 		return CodePolicyUnreadable, "the policy of its tenant cannot be read"
 	}
-	if until, ok := a.Parked[i.Provider]; ok && i.Phase == "execute" && until.After(a.Now) {
-		return CodeProviderParked, fmt.Sprintf("provider %s asked to slow down; it is tried again at %s", i.Provider, until.UTC().Format("15:04:05 MST"))
+	if p, ok := a.Parked[i.Provider]; ok && i.Phase == "execute" {
+		switch {
+		case p.Until.After(a.Now):
+			return CodeProviderParked, fmt.Sprintf("provider %s asked to slow down; it is tried again at %s", i.Provider, p.Until.UTC().Format("15:04:05 MST"))
+		case p.Probe != uuid.Nil:
+			return CodeProviderProbed, fmt.Sprintf("provider %s asked to slow down until %s; one run tries it first and the others follow when it gets through", i.Provider, p.Until.UTC().Format("15:04:05 MST"))
+		}
 	}
 	for _, l := range a.bounds(i) {
 		if l.most > 0 && a.counts[l.at] >= l.most {

@@ -27,7 +27,7 @@ func id(kind byte, n int) uuid.UUID {
 func draw[T any](t *rapid.T, what string, of ...T) T { return rapid.SampledFrom(of).Draw(t, what) }
 
 func anyState(t *rapid.T) schedule.State {
-	s := schedule.State{Now: noon, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]time.Time{}, Aging: 10 * time.Minute, Installation: policy.Default().Installation}
+	s := schedule.State{Now: noon, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]schedule.Parking{}, Aging: 10 * time.Minute, Installation: policy.Default().Installation}
 	s.Installation.Concurrency.Tenant = draw(t, "global", 0, 3, 10)
 	s.Installation.Concurrency.Providers = map[string]int{"anthropic": draw(t, "global provider", 0, 2)}
 	s.Installation.Concurrency.Pools = map[string]int{"big": draw(t, "global pool", 0, 1)}
@@ -43,8 +43,13 @@ func anyState(t *rapid.T) schedule.State {
 		s.Tenants[id('t', n)] = schedule.Tenant{Name: name, Rules: r}
 		s.Installation.Tenants[name] = policy.TenantShare{Weight: draw(t, "weight", 0, 1, 2.5), Max: draw(t, "max", 0, 0, 4)}
 	}
-	if rapid.Bool().Draw(t, "parked") {
-		s.Parked["anthropic"] = noon.Add(time.Minute)
+	switch draw(t, "parked", "", "asked", "over", "probed") {
+	case "asked":
+		s.Parked["anthropic"] = schedule.Parking{Until: noon.Add(time.Minute), Failures: 1}
+	case "over":
+		s.Parked["anthropic"] = schedule.Parking{Until: noon.Add(-time.Minute), Failures: 1}
+	case "probed":
+		s.Parked["anthropic"] = schedule.Parking{Until: noon.Add(-time.Minute), Failures: 2, Probe: id('r', 99)}
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "held") {
 		i := anyItem(t, 0)
@@ -91,6 +96,13 @@ func anyOffers(t *rapid.T) []schedule.Offer {
 	return out
 }
 
+// mayTry: a provider that asked for a pause is left alone until it is over; then one run tries, and no second.
+func mayTry(s schedule.State, given []schedule.Grant) bool {
+	p, ok := s.Parked["anthropic"]
+	tried := slices.ContainsFunc(given, func(g schedule.Grant) bool { return g.Item.Phase == "execute" && g.Item.Provider == "anthropic" })
+	return !ok || p.Until.Before(s.Now) && p.Probe == uuid.Nil && !tried
+}
+
 // may says in the plainest way whether the item may go to the offer after the grants so far: an oracle beside the code.
 func may(s schedule.State, o schedule.Offer, i schedule.Item, given []schedule.Grant) bool {
 	count := func(same func(t, u, r uuid.UUID, risk policy.Risk, provider, pool string) bool) (n int) {
@@ -115,7 +127,7 @@ func may(s schedule.State, o schedule.Offer, i schedule.Item, given []schedule.G
 	queue := slices.Contains(o.Queues, i.Queue) || (len(o.Queues) == 0 && i.Queue == "default")
 	return (o.Tenant == uuid.Nil || o.Tenant == i.Tenant) && slices.Contains(o.Phases, i.Phase) && queue && jdk && (i.Pool == "" || slices.Contains(o.Pools, i.Pool)) &&
 		o.Isolation == policy.IsolationBwrap && (i.Phase != "verify" || i.Maker != o.Worker || r.Execution.SameWorkerMayVerify) &&
-		(i.Phase != "execute" || i.Provider != "anthropic" || s.Parked["anthropic"].IsZero()) &&
+		(i.Phase != "execute" || i.Provider != "anthropic" || mayTry(s, given)) &&
 		under(s.Installation.Concurrency.Tenant, func(_, _, _ uuid.UUID, _ policy.Risk, _, _ string) bool { return true }) &&
 		under(s.Installation.Concurrency.Providers[i.Provider], func(_, _, _ uuid.UUID, _ policy.Risk, p, _ string) bool { return p == i.Provider }) &&
 		under(s.Installation.Concurrency.Pools[i.Pool], func(_, _, _ uuid.UUID, _ policy.Risk, _, p string) bool { return p == i.Pool }) &&

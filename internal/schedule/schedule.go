@@ -10,6 +10,7 @@ package schedule
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -72,8 +73,8 @@ type State struct {
 	Tenants map[uuid.UUID]Tenant
 	// Aging is the time that counts as one priority; 0: waiting work does not age.
 	Aging time.Duration
-	// Parked are providers that asked to be left alone, until when.
-	Parked map[string]time.Time
+	// Parked are providers that asked to be left alone. When the time is over exactly one run tries first.
+	Parked map[string]Parking
 	// Paused are queues that give out nothing.
 	Paused []Pause
 }
@@ -155,6 +156,7 @@ type assigner struct {
 
 func newAssigner(s State, offers []Offer) *assigner {
 	a := &assigner{State: s, offers: slices.Clone(offers), counts: counts{}}
+	a.Parked = maps.Clone(s.Parked)
 	for _, h := range s.Held {
 		a.counts.add(h, h.Count)
 	}
@@ -242,6 +244,10 @@ func (a *assigner) band(l lane) int {
 
 func (a *assigner) take(offer int, i Item) {
 	a.offers[offer].Free--
+	if p, ok := a.Parked[i.Provider]; ok && i.Phase == "execute" {
+		p.Probe = i.Run
+		a.Parked[i.Provider] = p
+	}
 	a.counts.add(Held{Tenant: i.Tenant, User: i.User, Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool}, 1)
 }
 

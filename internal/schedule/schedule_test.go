@@ -143,7 +143,7 @@ func TestWhy(t *testing.T) {
 	limited.Tenants[id('t', 0)] = acme
 	limited.Held = []schedule.Held{{Tenant: id('t', 0), User: id('u', 1), Count: 2}}
 	parked := calm()
-	parked.Parked = map[string]time.Time{"anthropic": noon.Add(5 * time.Minute)}
+	parked.Parked = map[string]schedule.Parking{"anthropic": {Until: noon.Add(5 * time.Minute), Failures: 1}}
 	slow := plain
 	slow.Provider = "anthropic"
 	docker := worker(1)

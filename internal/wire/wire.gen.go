@@ -963,6 +963,9 @@ type AttemptFailed struct {
 	// ReasonCode For example SANDBOX_START_TIMEOUT.
 	ReasonCode string `json:"reason_code"`
 
+	// RetryAfterSeconds With PROVIDER_RATE_LIMIT: how long the provider asked to be left alone. Nobody's work is given to it before.
+	RetryAfterSeconds int `json:"retry_after_seconds,omitempty,omitzero"`
+
 	// Summary A sentence.
 	Summary string `json:"summary"`
 }

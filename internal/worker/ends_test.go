@@ -41,6 +41,12 @@ func TestAgentEnds(t *testing.T) {
 			}
 		}},
 		"a codemod finds nothing": {script: "true", change: func(_ *wire.Assignment, p *worker.Profile) { p.EmptyIsNoChange = true }, end: wire.CmdNoChangeSubmitted},
+		"provider says slow down": {script: `printf '{"type":"result","reason":"quota","summary":"429","retry_after_seconds":90}\n' >&3; exit 0`, code: "PROVIDER_RATE_LIMIT", look: func(t *testing.T, b *bench) {
+			if s := b.server.last(wire.CmdAttemptFailed).AttemptFailed.RetryAfterSeconds; s != 90 {
+				t.Errorf("told to wait %d seconds, want 90", s)
+			}
+		}},
+		"context too large": {script: `printf '{"type":"result","reason":"context_full"}\n' >&3`, code: "CONTEXT_TOO_LARGE"},
 		"unknown profile":         {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.AgentProfile = "other" }, code: "TOOL_MISSING"},
 		"isolation too weak":      {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.MinIsolation = wire.Bwrap }, code: "ISOLATION_TOO_WEAK"},
 		"unknown repository":      {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "acme/missing.git" }, code: "REPOSITORY_NOT_FOUND"},

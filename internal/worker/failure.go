@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"signalbox/internal/agent"
 	"signalbox/internal/git"
@@ -24,6 +25,7 @@ const (
 	codeAgentExit       = "AGENT_EXIT_NONZERO"
 	codeAgentTimeout    = "AGENT_TIMEOUT"
 	codeAgentNoResult   = "AGENT_NO_RESULT"
+	codeContextTooLarge = "CONTEXT_TOO_LARGE"
 	codeAttemptTimeout  = "ATTEMPT_TIMEOUT"
 	codePlanInvalid     = "PLAN_INVALID"
 	codeUnexpectedDiff  = "UNEXPECTED_DIFF"
@@ -47,7 +49,8 @@ type failure struct {
 	code     string
 	sentence string
 	err      error
-	evidence []byte // stored as the attempt's failure, if any
+	evidence []byte        // stored as the attempt's failure, if any
+	after    time.Duration // how long the model's provider asked to be left alone
 }
 
 func (f *failure) Error() string {
@@ -131,7 +134,9 @@ func agentFailure(o agent.Outcome) error {
 	case agent.Completed:
 		return nil
 	case agent.Quota:
-		return fail(codeRateLimit, "The model provider asked to slow down. %s", sentence)
+		return &failure{code: codeRateLimit, sentence: "The model provider asked to slow down. " + sentence, after: o.RetryAfter}
+	case agent.ContextFull:
+		return fail(codeContextTooLarge, "%s", sentence)
 	case agent.TimedOut, agent.Idle, agent.NoStart:
 		return fail(codeAgentTimeout, "%s", sentence)
 	case agent.NoResult:
@@ -140,7 +145,7 @@ func agentFailure(o agent.Outcome) error {
 		if (o.Result.ExitCode == 127 || o.Result.ExitCode == 126) && o.Result.Detail != "" {
 			return fail(codeToolMissing, "The agent's program could not be started on this worker: %s.", clip(o.Result.Detail, 300))
 		}
-	case agent.MaxTurns, agent.Budget, agent.Refused, agent.Cancelled, agent.Auth, agent.ContextFull, agent.OutOfMemory:
+	case agent.MaxTurns, agent.Budget, agent.Refused, agent.Cancelled, agent.Auth, agent.OutOfMemory:
 	}
 	return fail(codeAgentExit, "%s", sentence)
 }

@@ -254,7 +254,8 @@ func (s *session) failed(f *failure) {
 		}
 	}
 	s.l.facts.drain()
-	c := wire.RunCommand{Command: wire.CmdAttemptFailed, AttemptFailed: &wire.AttemptFailed{ReasonCode: f.code, Summary: clip(f.sentence, 4000), ArtifactId: id}}
+	c := wire.RunCommand{Command: wire.CmdAttemptFailed, AttemptFailed: &wire.AttemptFailed{ReasonCode: f.code, Summary: clip(f.sentence, 4000), ArtifactId: id,
+		RetryAfterSeconds: int((f.after + time.Second - 1) / time.Second)}}
 	if _, err := s.l.command(c); err != nil {
 		s.w.log.Warn("failure not reported", "lease_id", s.as.LeaseId, "code", f.code, "error", err)
 	}

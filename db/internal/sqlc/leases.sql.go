@@ -489,7 +489,7 @@ const lockItemsOfRuns = `-- name: LockItemsOfRuns :many
 WITH item AS (
     SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY($1::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED
 )
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, runs.crashed, runs.rate_limited, runs.cost_exceeded_at, clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
 FROM runs WHERE runs.id IN (SELECT item.run_id FROM item) ORDER BY runs.id FOR NO KEY UPDATE OF runs
 `
 
@@ -582,6 +582,9 @@ func (q *Queries) LockItemsOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID)
 			&i.Run.AgentProfile,
 			&i.Run.AdapterVersion,
 			&i.Run.Route,
+			&i.Run.Crashed,
+			&i.Run.RateLimited,
+			&i.Run.CostExceededAt,
 			&i.Now,
 			&i.Token,
 		); err != nil {
@@ -650,6 +653,38 @@ func (q *Queries) ObserveOperation(ctx context.Context, db DBTX, arg ObserveOper
 		&i.DispatchedAt,
 		&i.ObservedAt,
 	)
+	return i, err
+}
+
+const passProbe = `-- name: PassProbe :execrows
+DELETE FROM provider_pauses WHERE probe = $1 AND until <= clock_timestamp()
+`
+
+// The run that tried first had an answer of its provider.
+func (q *Queries) PassProbe(ctx context.Context, db DBTX, runID *uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, passProbe, runID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const pauseOf = `-- name: PauseOf :one
+SELECT coalesce(p.until, 'epoch')::timestamptz AS until, coalesce(p.failures, 0)::int AS failures, l.acquired_at
+FROM run_leases l LEFT JOIN provider_pauses p ON p.provider = $1 WHERE l.run_id = $2
+`
+
+type PauseOfRow struct {
+	Until      time.Time `json:"until"`
+	Failures   int32     `json:"failures"`
+	AcquiredAt time.Time `json:"acquired_at"`
+}
+
+// The provider's pause, if it has one, and since when the run holds its lease.
+func (q *Queries) PauseOf(ctx context.Context, db DBTX, provider string, runID uuid.UUID) (PauseOfRow, error) {
+	row := db.QueryRow(ctx, pauseOf, provider, runID)
+	var i PauseOfRow
+	err := row.Scan(&i.Until, &i.Failures, &i.AcquiredAt)
 	return i, err
 }
 
@@ -741,7 +776,10 @@ SELECT clock_timestamp()::timestamptz AS now,
     coalesce((SELECT jsonb_agg(x) FROM (
         SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
         FROM tenants t WHERE t.id = ANY($1::uuid[])) x), '[]')::jsonb AS tenants,
-    coalesce((SELECT jsonb_object_agg(p.provider, p.until) FROM provider_pauses p), '{}')::jsonb AS pauses
+    -- The run that tries a provider first counts while it holds its lease.
+    coalesce((SELECT jsonb_object_agg(p.provider, jsonb_build_object('until', p.until, 'failures', p.failures,
+            'probe', coalesce(l.run_id, '00000000-0000-0000-0000-000000000000')))
+        FROM provider_pauses p LEFT JOIN run_leases l ON l.run_id = p.probe AND l.phase = 'execute'), '{}')::jsonb AS pauses
 `
 
 type ScheduleFactsRow struct {

@@ -510,6 +510,22 @@ func (q *Queries) RevokableLeases(ctx context.Context, db DBTX, cancelSeconds fl
 	return items, nil
 }
 
+const signalBudget = `-- name: SignalBudget :execrows
+UPDATE runs SET stop_signal = CASE WHEN stop_signal = '' THEN 'budget' ELSE stop_signal END,
+    stop_signal_at = coalesce(stop_signal_at, clock_timestamp()), updated_at = clock_timestamp(),
+    cost_exceeded_at = CASE WHEN $1::boolean THEN coalesce(cost_exceeded_at, clock_timestamp()) ELSE cost_exceeded_at END
+WHERE tenant_id = $2 AND id = $3 AND lease_id IS NOT NULL AND (stop_signal = '' OR $1::boolean AND cost_exceeded_at IS NULL)
+`
+
+// Asks the worker to stop for a budget, and keeps when it was first seen to be reached.
+func (q *Queries) SignalBudget(ctx context.Context, db DBTX, ofCost bool, tenantID uuid.UUID, iD uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, signalBudget, ofCost, tenantID, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const signalRun = `-- name: SignalRun :execrows
 UPDATE runs SET stop_signal = $1, stop_signal_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE tenant_id = $2 AND id = $3 AND stop_signal = '' AND lease_id IS NOT NULL

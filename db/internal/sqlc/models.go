@@ -366,6 +366,8 @@ type PolicyDecision struct {
 	Reasons  []string        `json:"reasons"`
 	Inputs   json.RawMessage `json:"inputs"`
 	At       time.Time       `json:"at"`
+	Code     string          `json:"code"`
+	Decision json.RawMessage `json:"decision"`
 }
 
 type Provider struct {
@@ -523,6 +525,9 @@ type Run struct {
 	AgentProfile        string          `json:"agent_profile"`
 	AdapterVersion      string          `json:"adapter_version"`
 	Route               json.RawMessage `json:"route"`
+	Crashed             int32           `json:"crashed"`
+	RateLimited         int32           `json:"rate_limited"`
+	CostExceededAt      *time.Time      `json:"cost_exceeded_at"`
 }
 
 type RunAdmission struct {

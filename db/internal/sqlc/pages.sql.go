@@ -811,7 +811,7 @@ func (q *Queries) PageRepositories(ctx context.Context, db DBTX, tenantID uuid.U
 }
 
 const pageRuns = `-- name: PageRuns :many
-SELECT x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no, x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase, x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched, x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest, x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category, x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced, x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation, x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
+SELECT x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no, x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase, x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched, x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest, x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category, x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced, x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation, x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, x.crashed, x.rate_limited, x.cost_exceeded_at, t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
        coalesce(w.name, '')::text AS worker_name, coalesce(b.isolation, '')::text AS worker_isolation,
        l.acquired_at AS lease_acquired_at, l.heartbeat_at AS lease_heartbeat_at, l.expires_at AS lease_expires_at
 FROM runs x
@@ -949,6 +949,9 @@ func (q *Queries) PageRuns(ctx context.Context, db DBTX, arg PageRunsParams) ([]
 			&i.Run.AgentProfile,
 			&i.Run.AdapterVersion,
 			&i.Run.Route,
+			&i.Run.Crashed,
+			&i.Run.RateLimited,
+			&i.Run.CostExceededAt,
 			&i.TaskTitle,
 			&i.RequestedBy,
 			&i.TaskProfile,

@@ -73,7 +73,7 @@ func (q *Queries) LastFailure(ctx context.Context, db DBTX, runID uuid.UUID) (st
 }
 
 const loadRun = `-- name: LoadRun :one
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now,
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, runs.crashed, runs.rate_limited, runs.cost_exceeded_at, clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
 FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2
 `
@@ -160,6 +160,9 @@ func (q *Queries) LoadRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 		&i.Run.AgentProfile,
 		&i.Run.AdapterVersion,
 		&i.Run.Route,
+		&i.Run.Crashed,
+		&i.Run.RateLimited,
+		&i.Run.CostExceededAt,
 		&i.Now,
 		&i.LeaseLive,
 	)
@@ -167,7 +170,7 @@ func (q *Queries) LoadRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 }
 
 const loadRuns = `-- name: LoadRuns :many
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now,
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, runs.crashed, runs.rate_limited, runs.cost_exceeded_at, clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
 FROM runs WHERE runs.id = ANY($1::uuid[])
 `
@@ -260,6 +263,9 @@ func (q *Queries) LoadRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]Loa
 			&i.Run.AgentProfile,
 			&i.Run.AdapterVersion,
 			&i.Run.Route,
+			&i.Run.Crashed,
+			&i.Run.RateLimited,
+			&i.Run.CostExceededAt,
 			&i.Now,
 			&i.LeaseLive,
 		); err != nil {
@@ -274,7 +280,7 @@ func (q *Queries) LoadRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]Loa
 }
 
 const lockRun = `-- name: LockRun :one
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, clock_timestamp()::timestamptz AS now,
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, runs.crashed, runs.rate_limited, runs.cost_exceeded_at, clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
 FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2
 FOR NO KEY UPDATE OF runs
@@ -361,6 +367,9 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, tenantID uuid.UUID, iD u
 		&i.Run.AgentProfile,
 		&i.Run.AdapterVersion,
 		&i.Run.Route,
+		&i.Run.Crashed,
+		&i.Run.RateLimited,
+		&i.Run.CostExceededAt,
 		&i.Now,
 		&i.LeaseLive,
 	)
@@ -449,7 +458,7 @@ func (q *Queries) ReplayEvents(ctx context.Context, db DBTX, runID uuid.UUID) ([
 }
 
 const replayRuns = `-- name: ReplayRuns :many
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route FROM runs WHERE runs.id > $1 ORDER BY runs.id LIMIT $2
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, runs.crashed, runs.rate_limited, runs.cost_exceeded_at FROM runs WHERE runs.id > $1 ORDER BY runs.id LIMIT $2
 `
 
 type ReplayRunsRow struct {
@@ -537,6 +546,9 @@ func (q *Queries) ReplayRuns(ctx context.Context, db DBTX, iD uuid.UUID, limit i
 			&i.Run.AgentProfile,
 			&i.Run.AdapterVersion,
 			&i.Run.Route,
+			&i.Run.Crashed,
+			&i.Run.RateLimited,
+			&i.Run.CostExceededAt,
 		); err != nil {
 			return nil, err
 		}
@@ -719,29 +731,49 @@ func (q *Queries) RunFeedback(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 }
 
 const runSpent = `-- name: RunSpent :one
+WITH leases AS (
+    SELECT phase, acquired_at, ended_at FROM ended_leases WHERE ended_leases.run_id = $1
+    UNION ALL SELECT phase, acquired_at, clock_timestamp() FROM run_leases WHERE run_leases.run_id = $1
+)
 SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
     coalesce(sum(tool_calls), 0)::bigint AS tool_calls, coalesce(sum(agent_iterations), 0)::bigint AS agent_iterations,
-    coalesce(sum(cost_micros), 0)::bigint AS cost_micros
+    coalesce(sum(tool_ms), 0)::bigint AS tool_ms, coalesce(sum(provider_calls), 0)::bigint AS provider_calls,
+    coalesce(sum(cost_micros), 0)::bigint AS cost_micros,
+    -- How long sandboxes stood for the run is measured here and not by a worker: the time of its leases.
+    (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase <> 'publish'), 0)::float8 FROM leases l) AS sandbox_seconds,
+    (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase = 'verify'), 0)::float8 FROM leases l) AS verifier_seconds,
+    EXISTS (SELECT 1 FROM runs r JOIN worker_boots b ON b.id::text = r.lease_boot
+        WHERE r.id = $1 AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
 FROM usages WHERE run_id = $1
 `
 
 type RunSpentRow struct {
-	InputTokens     int64 `json:"input_tokens"`
-	OutputTokens    int64 `json:"output_tokens"`
-	ToolCalls       int64 `json:"tool_calls"`
-	AgentIterations int64 `json:"agent_iterations"`
-	CostMicros      int64 `json:"cost_micros"`
+	InputTokens     int64   `json:"input_tokens"`
+	OutputTokens    int64   `json:"output_tokens"`
+	ToolCalls       int64   `json:"tool_calls"`
+	AgentIterations int64   `json:"agent_iterations"`
+	ToolMs          int64   `json:"tool_ms"`
+	ProviderCalls   int64   `json:"provider_calls"`
+	CostMicros      int64   `json:"cost_micros"`
+	SandboxSeconds  float64 `json:"sandbox_seconds"`
+	VerifierSeconds float64 `json:"verifier_seconds"`
+	Drained         bool    `json:"drained"`
 }
 
-func (q *Queries) RunSpent(ctx context.Context, db DBTX, runID uuid.UUID) (RunSpentRow, error) {
-	row := db.QueryRow(ctx, runSpent, runID)
+func (q *Queries) RunSpent(ctx context.Context, db DBTX, id uuid.UUID) (RunSpentRow, error) {
+	row := db.QueryRow(ctx, runSpent, id)
 	var i RunSpentRow
 	err := row.Scan(
 		&i.InputTokens,
 		&i.OutputTokens,
 		&i.ToolCalls,
 		&i.AgentIterations,
+		&i.ToolMs,
+		&i.ProviderCalls,
 		&i.CostMicros,
+		&i.SandboxSeconds,
+		&i.VerifierSeconds,
+		&i.Drained,
 	)
 	return i, err
 }

@@ -33,6 +33,15 @@ func (w *World) Claim(ctx context.Context, by Worker, phases ...run.Phase) (*Lea
 	return &Lease{Claimed: got[0], Worker: by, w: w}, nil
 }
 
+// ClaimAll asks once for as much as there is, at most most.
+func (w *World) ClaimAll(ctx context.Context, by Worker, most int) (out []*Lease, err error) {
+	got, _, err := w.Store.Claim(ctx, db.ClaimRequest{ClaimID: w.Key("claim"), Worker: by.WorkerID, Boot: by.Boot, Phases: run.Phases(), Max: most})
+	for _, c := range got {
+		out = append(out, &Lease{Claimed: c, Worker: by, w: w})
+	}
+	return out, err
+}
+
 // ClaimRun claims that run's item and no other: the item is put into a queue of its own, which a boot of the worker made for it serves.
 func (w *World) ClaimRun(ctx context.Context, by Worker, ref db.Ref) (*Lease, error) {
 	queue := "only-" + ref.Run.String()
