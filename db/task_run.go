@@ -109,13 +109,20 @@ func (s *Store) admit(ctx context.Context, tx pgx.Tx, w *write, row sqlc.Run, r 
 	if err != nil {
 		return nil, err
 	}
+	requester, err := uuid.Parse(f.Requester)
+	if err != nil {
+		return nil, fmt.Errorf("read the requester: %w", err)
+	}
+	if err := s.admissionFacts(ctx, tx, r.Tenant, requester, now, rules, &f); err != nil {
+		return nil, err
+	}
 	d := policy.Admission(rules, f)
 	ev := run.Event{ID: key, At: micro(now), By: run.Actor{Kind: run.Scheduler, ID: "admission"}}
 	switch d.Verdict {
 	case policy.Admit:
 		ev.Payload = run.EnqueuedEvent{PolicyVersion: d.PolicyVersion, Reasons: d.Reasons, Limits: run.LimitsOf(d.Limits, rules), Route: d.Route}
 	case policy.Defer:
-		ev.Payload = run.DeferredEvent{Code: d.Code, Reasons: d.Reasons, RetryAfter: d.RetryAfter.Std()}
+		ev.Payload = run.DeferredEvent{Code: d.Code, Reasons: d.Reasons, RetryAfter: d.RetryAfter.Std(), PolicyVersion: d.PolicyVersion}
 		if now.Sub(r.CreatedAt) > rules.Limits.MaxDefer.Std() {
 			ev.Payload = run.TimeoutEvent{Code: run.CodeDeferTimeout}
 		}
@@ -128,6 +135,9 @@ func (s *Store) admit(ctx context.Context, tx pgx.Tx, w *write, row sqlc.Run, r 
 		return nil, err
 	}
 	if err := w.add(row, steps, s.timing, nil); err != nil {
+		return nil, err
+	}
+	if err := w.admitted(d, f); err != nil {
 		return nil, err
 	}
 	done, err := s.flush(ctx, tx, w)

@@ -299,7 +299,7 @@ func (w *write) policy(s step) {
 	case run.EnqueuedEvent:
 		add("admission", "ADMIT", run.PolicyWords{Version: p.PolicyVersion, Reasons: p.Reasons})
 	case run.DeferredEvent:
-		add("admission", "DEFER", run.PolicyWords{Version: s.res.Run.PolicyVersion, Reasons: p.Reasons})
+		add("admission", "DEFER", run.PolicyWords{Version: p.PolicyVersion, Reasons: p.Reasons})
 	case run.PolicyDeniedEvent:
 		add("policy", "DENY", run.PolicyWords{Version: p.PolicyVersion, Reasons: p.Reasons})
 	case run.PlanCreatedEvent:

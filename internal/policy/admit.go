@@ -28,6 +28,11 @@ const (
 	CodeRole          = "REQUESTER_NOT_ALLOWED"
 	CodeIncident      = "INCIDENT_MODE"
 	CodeCapacity      = "NO_CAPACITY"
+	CodeDailyBudget   = "TENANT_DAILY_MODEL_BUDGET_EXCEEDED"
+	CodeQueueQuota    = "TENANT_QUEUE_FULL"
+	CodeActiveQuota   = "TENANT_ACTIVE_FULL"
+	CodeReviewers     = "REVIEWERS_BUSY"
+	CodeProviderOff   = "PROVIDER_PARKED"
 	CodeIsolation     = "ISOLATION_TOO_WEAK"
 	CodeSameWorker    = "SAME_WORKER"
 	CodeClaimAccepted = "CLAIM_ACCEPTED"
@@ -78,15 +83,56 @@ func Admission(r Rules, f Facts) AdmissionDecision {
 		d.Reasons = append(d.Reasons, "Incident mode is on, so no new work begins."+spaced(inc.Message))
 		return d
 	}
-	if f.CapacityWords != "" {
-		d.Verdict, d.Code, d.RetryAfter = Defer, CodeCapacity, Duration(30*time.Second)
-		d.Reasons = append(d.Reasons, f.CapacityWords)
+	if code, words, after := r.putOff(f); code != "" {
+		d.Verdict, d.Code, d.RetryAfter = Defer, code, after
+		d.Reasons = append(d.Reasons, words)
 		return d
 	}
 	d.Limits, d.Route = r.Limits, r.Routing.Route(f)
 	d.Reasons = append(d.Reasons, fmt.Sprintf("Policy %s admits a task of risk %s on repository %s.", r.Version, f.Risk, quote(f.Repository)))
+	if f.NoLiveWorker {
+		d.Reasons = append(d.Reasons, "No worker is there at this moment; the run waits for one.")
+	}
 	return d
 }
+
+// lookAgain is when work that waits for room is looked at again; room comes at any time.
+const lookAgain = Duration(30 * time.Second)
+
+// putOff says why allowed work does not begin yet, in words with the numbers, and when to ask again.
+func (r Rules) putOff(f Facts) (code, words string, after Duration) {
+	q, v := r.Admission.Quota, r.Admission.Reviewers
+	if most := r.Budget.DailyCents; most > 0 && f.SpentToday >= most*10_000 {
+		return CodeDailyBudget, fmt.Sprintf("The tenant spent %s of %s today; policy %s begins new work tomorrow, in %s.",
+			cents(f.SpentToday/10_000), cents(most), r.Version, f.DayLeft.Std().Round(time.Minute)), max(f.DayLeft, Duration(time.Second))
+	}
+	if f.ProviderOff > 0 {
+		provider := r.Routing.Route(f).Provider
+		return CodeProviderOff, fmt.Sprintf("The model provider %s asked to slow down; it is tried again in %s.", provider, f.ProviderOff.Std().Round(time.Second)), max(f.ProviderOff, Duration(time.Second))
+	}
+	for _, c := range []struct {
+		code       string
+		have, most int
+		what       string
+	}{
+		{CodeQueueQuota, f.Queued, q.MaxQueued, "runs of the tenant wait for a worker"},
+		{CodeActiveQuota, f.Active, q.MaxActive, "runs of the tenant are under way"},
+		{CodeReviewers, f.OpenGates, v.OpenGates, "decisions of the tenant wait for a person"},
+		{CodeReviewers, f.OwnGates, v.OpenGatesOfOne, "decisions about this requester's work wait for a person"},
+		{CodeReviewers, f.OpenPulls, v.OpenPulls, "pull requests of the tenant are open"},
+		{CodeReviewers, f.OwnPulls, v.OpenPullsOfOne, "pull requests of this requester are open"},
+	} {
+		if c.most > 0 && c.have >= c.most {
+			return c.code, fmt.Sprintf("%d %s; policy %s allows %d before new work begins.", c.have, c.what, r.Version, c.most), lookAgain
+		}
+	}
+	if f.CapacityWords != "" {
+		return CodeCapacity, f.CapacityWords, lookAgain
+	}
+	return "", "", 0
+}
+
+func cents(n int64) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }
 
 // ClaimDecision says whether one worker may take one queue item.
 type ClaimDecision struct {

@@ -23,6 +23,18 @@ type Facts struct {
 	// What an installation knows at admission.
 	CapacityWords string `json:"capacity_words,omitempty"` // why there is no room now; empty: there is
 
+	// What an installation counted at admission, for the tenant and, with Own, for the requester alone.
+	Queued       int      `json:"queued,omitempty"`
+	Active       int      `json:"active,omitempty"`
+	OpenGates    int      `json:"open_gates,omitempty"`
+	OwnGates     int      `json:"own_gates,omitempty"`
+	OpenPulls    int      `json:"open_pulls,omitempty"`
+	OwnPulls     int      `json:"own_pulls,omitempty"`
+	SpentToday   int64    `json:"spent_today,omitempty"` // millionths of the currency
+	DayLeft      Duration `json:"day_left,omitempty"`    // until the tenant's day is over
+	ProviderOff  Duration `json:"provider_off,omitempty"`
+	NoLiveWorker bool     `json:"no_live_worker,omitempty"`
+
 	// The claim.
 	Phase      string    `json:"phase,omitempty"` // execute, verify, publish
 	Isolation  Isolation `json:"isolation,omitempty"`

@@ -206,6 +206,7 @@ func validate(r Rules, line func(string) int) []Problem {
 	c.oneOf("attestation.on_expiry", string(r.Attestation.OnExpiry), string(OnEscalate), string(OnFail))
 	c.oneOf("approval.on_expiry", string(r.Approval.OnExpiry), string(OnEscalate), string(OnCancel), string(OnFail))
 	c.oneOf("budget.on_exceeded", string(r.Budget.OnExceeded), string(OnGate), string(OnFail))
+	c.admissionCounts(r)
 	c.oneOf("run_timeout.outcome", string(r.RunTimeout.Outcome), string(OnExpire), string(OnFail))
 	c.routing(r.Routing)
 	c.concurrency("concurrency", r.Concurrency)

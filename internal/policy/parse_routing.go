@@ -78,3 +78,19 @@ func (c *checker) installation(r InstallationRules) {
 		c.ok(t.Max >= 0 && t.Max <= 1_000_000, path, "max must be from 0 (no bound) to 1000000")
 	}
 }
+
+// zoneShape is how a time zone is named; whether there is one of the name, the server knows.
+func zoneShape() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
+}
+
+// admissionCounts checks what puts work off.
+func (c *checker) admissionCounts(r Rules) {
+	q, v := r.Admission.Quota, r.Admission.Reviewers
+	for path, n := range map[string]int{"quota.max_queued": q.MaxQueued, "quota.max_active": q.MaxActive, "reviewers.open_gates": v.OpenGates,
+		"reviewers.open_pulls": v.OpenPulls, "reviewers.open_gates_of_one": v.OpenGatesOfOne, "reviewers.open_pulls_of_one": v.OpenPullsOfOne} {
+		c.ok(n >= 0 && n <= 1_000_000, "admission."+path, "must be from 0 (no bound) to 1000000")
+	}
+	c.ok(r.Budget.DailyCents >= 0 && r.Budget.DailyCents <= 1_000_000_000_000, "budget.daily_cents", "must be from 0 (no bound) to 1000000000000")
+	c.ok(r.Budget.TimeZone == "" || zoneShape().MatchString(r.Budget.TimeZone), "budget.time_zone", fmt.Sprintf("%q is no name of a time zone, such as Europe/Berlin", r.Budget.TimeZone))
+}

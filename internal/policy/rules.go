@@ -46,6 +46,25 @@ type AdmissionRules struct {
 	// Modes are the completion modes that are admitted.
 	Modes    []Mode        `yaml:"modes" json:"modes"`
 	Incident IncidentRules `yaml:"incident" json:"incident"`
+	// Quota and Reviewers put work off, they never refuse it.
+	Quota     QuotaRules    `yaml:"quota" json:"quota"`
+	Reviewers ReviewerRules `yaml:"reviewers" json:"reviewers"`
+}
+
+// QuotaRules bound how much of the tenant's work is admitted at a time. 0: no bound.
+type QuotaRules struct {
+	// MaxQueued counts runs that wait for a worker, MaxActive these and those that a worker has or that are at a gate.
+	MaxQueued int `yaml:"max_queued" json:"max_queued"`
+	MaxActive int `yaml:"max_active" json:"max_active"`
+}
+
+// ReviewerRules keep agents from making more than people can look at. 0: no bound.
+type ReviewerRules struct {
+	// OpenGates and OpenPulls are of the whole tenant, the others of each requester.
+	OpenGates      int `yaml:"open_gates" json:"open_gates"`
+	OpenPulls      int `yaml:"open_pulls" json:"open_pulls"`
+	OpenGatesOfOne int `yaml:"open_gates_of_one" json:"open_gates_of_one"`
+	OpenPullsOfOne int `yaml:"open_pulls_of_one" json:"open_pulls_of_one"`
 }
 
 // IncidentRules stop new work without refusing it.
@@ -216,6 +235,11 @@ type ApprovalRules struct {
 type BudgetRules struct {
 	// OnExceeded is gate or fail.
 	OnExceeded Outcome `yaml:"on_exceeded" json:"on_exceeded"`
+	// DailyCents is what the tenant may spend on models in one day, reported and estimated cost together, before new
+	// work waits for the next; 0: no bound. Hundredths of the installation's currency.
+	DailyCents int64 `yaml:"daily_cents" json:"daily_cents"`
+	// TimeZone says when a day ends, such as Asia/Jakarta; empty: UTC.
+	TimeZone string `yaml:"time_zone" json:"time_zone"`
 }
 
 // RunTimeoutRules say how a run ends whose active time is spent.

@@ -61,6 +61,8 @@ type DeferredEvent struct {
 	Code       string        `json:"code"`
 	Reasons    []string      `json:"reasons"`
 	RetryAfter time.Duration `json:"retry_after"`
+	// PolicyVersion is whose rules put it off.
+	PolicyVersion string `json:"policy_version,omitempty"`
 }
 
 // EnqueuedEvent carries the admission: limits, route and policy version are

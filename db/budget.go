@@ -1,0 +1,171 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+	_ "time/tzdata" // the tenants' days end in their own zones, also on machines that know none
+
+	"github.com/google/uuid"
+
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+)
+
+// Money is cost by where its number comes from, in millionths of the installation's currency. The three are never added
+// up as one: UnknownCalls are calls of a model that nobody put a price on.
+type Money struct {
+	Reported, Estimated int64
+	UnknownCalls        int64
+}
+
+// Amount is one dimension of a run's cost. Maximum is 0 where the run has no limit of it.
+type Amount struct {
+	Actual, Estimated, Maximum int64
+}
+
+// RunCost is what a run cost and may cost, in eight dimensions and in money.
+type RunCost struct {
+	TokensIn, TokensOut Amount
+	// ToolMs is the agent's commands, SandboxMs the time that sandboxes stood, CIMs the verifier's part of it,
+	// ReviewMs the time that decisions waited for people.
+	ToolMs, SandboxMs, CIMs, ReviewMs Amount
+	StorageBytes                      Amount
+	ProviderCalls                     Amount
+	Money                             Money
+	MaxMicros                         int64
+	// ExceededAt is when the limit of cost was first seen to be reached; nil: it was not.
+	ExceededAt *time.Time
+}
+
+// usedRow is the sum of one source of the query RunCost.
+type usedRow struct {
+	InputTokens   int64 `json:"input_tokens"`
+	OutputTokens  int64 `json:"output_tokens"`
+	ToolMs        int64 `json:"tool_ms"`
+	ProviderCalls int64 `json:"provider_calls"`
+	CostMicros    int64 `json:"cost_micros"`
+}
+
+// RunCost sums up one run.
+func (s *Store) RunCost(ctx context.Context, ref Ref) (RunCost, error) {
+	row, err := s.q.RunCost(ctx, s.pool, ref.Tenant, ref.Run)
+	if err != nil {
+		return RunCost{}, translate(err, "run")
+	}
+	var l run.Limits
+	if err := decode(row.Limits, &l, "limits"); err != nil {
+		return RunCost{}, err
+	}
+	used := map[string]usedRow{}
+	if err := decode(row.Used, &used, "used"); err != nil {
+		return RunCost{}, err
+	}
+	rep, est, unknown := used["reported"], used["estimated"], used["unknown"]
+	of := func(d time.Duration, most policy.Duration) Amount {
+		return Amount{Actual: d.Milliseconds(), Maximum: most.Std().Milliseconds()}
+	}
+	return RunCost{
+		TokensIn:      Amount{rep.InputTokens, est.InputTokens, l.TokensIn},
+		TokensOut:     Amount{rep.OutputTokens, est.OutputTokens, l.TokensOut},
+		ToolMs:        Amount{rep.ToolMs, est.ToolMs, l.ShellTime.Std().Milliseconds()},
+		SandboxMs:     of(seconds(row.SandboxSeconds), l.SandboxTime),
+		CIMs:          of(seconds(row.CiSeconds), l.VerifierTime),
+		ReviewMs:      of(seconds(row.ReviewSeconds), l.ApprovalTimeout),
+		StorageBytes:  Amount{Actual: row.StoredBytes},
+		ProviderCalls: Amount{rep.ProviderCalls, est.ProviderCalls, l.ProviderCalls},
+		Money:         Money{Reported: rep.CostMicros, Estimated: est.CostMicros, UnknownCalls: unknown.ProviderCalls},
+		MaxMicros:     l.CostCents * 10_000,
+		ExceededAt:    row.CostExceededAt,
+	}, nil
+}
+
+// TenantCost sums up a tenant's work between two instants.
+func (s *Store) TenantCost(ctx context.Context, tenant uuid.UUID, since, until time.Time) (Money, error) {
+	row, err := s.q.TenantCost(ctx, s.pool, tenant, since, until)
+	if err != nil {
+		return Money{}, fmt.Errorf("sum up the tenant's cost: %w", err)
+	}
+	return Money{row.Reported, row.Estimated, row.UnknownCalls}, nil
+}
+
+// DayCost is a day with what it cost.
+type DayCost struct {
+	Day string // 2006-01-02
+	Money
+}
+
+// DayCosts sums up each day of the zone between two instants.
+func (s *Store) DayCosts(ctx context.Context, tenant uuid.UUID, zone string, since, until time.Time) ([]DayCost, error) {
+	rows, err := s.q.DayCosts(ctx, s.pool, zoneOf(zone).String(), tenant, since, until)
+	if err != nil {
+		return nil, fmt.Errorf("sum up the days: %w", err)
+	}
+	out := make([]DayCost, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, DayCost{r.Day, Money{r.Reported, r.Estimated, r.UnknownCalls}})
+	}
+	return out, nil
+}
+
+// zoneOf is the zone of the name; a name that nobody knows is UTC, because work must not stop over it.
+func zoneOf(name string) *time.Location {
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
+}
+
+// dayOf is the day in which the instant lies.
+func dayOf(at time.Time, zone *time.Location) (begins, ends time.Time) {
+	y, m, d := at.In(zone).Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, zone), time.Date(y, m, d+1, 0, 0, 0, 0, zone)
+}
+
+// admissionFacts counts what puts work off. Where policy bounds a count, one admission of the tenant decides at a time,
+// so that the bound is exact.
+func (s *Store) admissionFacts(ctx context.Context, h sqlc.DBTX, tenant, requester uuid.UUID, now time.Time, rules policy.Rules, f *policy.Facts) error {
+	a := rules.Admission
+	if a.Quota != (policy.QuotaRules{}) || a.Reviewers != (policy.ReviewerRules{}) {
+		if err := s.q.HoldOffAdmissions(ctx, h, tenant.String()); err != nil {
+			return fmt.Errorf("hold off other admissions: %w", err)
+		}
+	}
+	c, err := s.q.AdmissionCounts(ctx, h, sqlc.AdmissionCountsParams{TenantID: tenant, Requester: requester, Provider: rules.Routing.Route(*f).Provider,
+		Most: int32(max(a.Quota.MaxQueued, a.Quota.MaxActive, 1)), TtlSeconds: s.timing.LeaseTTL.Seconds()})
+	if err != nil {
+		return fmt.Errorf("count what is under way: %w", err)
+	}
+	f.Queued, f.Active = int(c.Queued), int(c.Queued+c.Leased+c.Gates)
+	f.OpenGates, f.OwnGates, f.OpenPulls, f.OwnPulls = int(c.Gates), int(c.OwnGates), int(c.Pulls), int(c.OwnPulls)
+	f.ProviderOff, f.NoLiveWorker = policy.Duration(max(seconds(c.ProviderOff), 0)), c.NoWorker
+	if rules.Budget.DailyCents > 0 {
+		begins, ends := dayOf(now, zoneOf(rules.Budget.TimeZone))
+		cost, err := s.q.TenantCost(ctx, h, tenant, begins, ends)
+		if err != nil {
+			return fmt.Errorf("sum up what was spent today: %w", err)
+		}
+		f.SpentToday, f.DayLeft = cost.Reported+cost.Estimated, policy.Duration(ends.Sub(now))
+	}
+	return nil
+}
+
+// admitted keeps with the decision what it stands on, so that anybody can make it again.
+func (w *write) admitted(d policy.AdmissionDecision, f policy.Facts) error {
+	if len(w.policyDecisions) == 0 {
+		return nil // put off for too long: the clock's decision and not policy's
+	}
+	p := &w.policyDecisions[len(w.policyDecisions)-1]
+	var err error
+	if p.Decision, err = json.Marshal(d); err != nil {
+		return fmt.Errorf("encode the decision: %w", err)
+	}
+	if p.Inputs, err = json.Marshal(f); err != nil {
+		return fmt.Errorf("encode the facts: %w", err)
+	}
+	p.Code = d.Code
+	return nil
+}

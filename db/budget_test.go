@@ -1,0 +1,170 @@
+package db_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"signalbox/db"
+	"signalbox/internal/dbtest"
+	"signalbox/internal/dbtest/drive"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+)
+
+// R-ADM-1: the answer of admission is stored in full with the facts it stands on; made again from them it is the same.
+func TestAdmissionIsStoredAndCanBeMadeAgain(t *testing.T) {
+	t.Parallel()
+	const document = "version: few-1\nadmission: {quota: {max_active: 1}}\n"
+	w := newWorld(t, drive.Options{Policy: document})
+	rules := got(policy.Parse([]byte(document)))(t)
+	admitted := got(w.Run(t.Context(), drive.Ordinary()))(t)
+	putOff := got(w.Run(t.Context(), drive.Ordinary()))(t)
+	for ref, want := range map[db.Ref]policy.AdmissionVerdict{admitted: policy.Admit, putOff: policy.Defer} {
+		var version, verdict, code string
+		var decision, inputs []byte
+		must(t, w.Owner.QueryRow(t.Context(), `SELECT version, verdict, code, decision, inputs FROM policy_decisions WHERE run_id = $1`, ref.Run).
+			Scan(&version, &verdict, &code, &decision, &inputs))
+		var d policy.AdmissionDecision
+		var f policy.Facts
+		must(t, json.Unmarshal(decision, &d))
+		must(t, json.Unmarshal(inputs, &f))
+		if d.Verdict != want || verdict != string(want) || code != d.Code || version != "few-1" || d.PolicyVersion != "few-1" {
+			t.Errorf("%s %s %s: %+v", version, verdict, code, d)
+		}
+		if again := policy.Admission(rules, f); !reflect.DeepEqual(again, d) {
+			t.Errorf("made again it is %+v, stored %+v", again, d)
+		}
+	}
+	if s := w.info(t, putOff).State; s != run.Created {
+		t.Errorf("the second run is %s", s)
+	}
+	w.replays(t)
+}
+
+// R-ADM-5: however many ask at once, no more are admitted than the quota says.
+func TestQuotaIsExactUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{MaxConns: 12, Policy: "version: few-1\nadmission: {quota: {max_queued: 3}}\n"})
+	for _, err := range all(12, func(int) error {
+		_, err := w.Run(t.Context(), drive.Ordinary())
+		return err
+	}) {
+		must(t, err)
+	}
+	if n := w.count(t, `SELECT count(*) FROM run_queue`); n != 3 {
+		t.Errorf("%d runs are queued, the quota is 3", n)
+	}
+	if n := w.count(t, `SELECT count(*) FROM policy_decisions WHERE code = 'TENANT_QUEUE_FULL'`); n != 9 {
+		t.Errorf("%d were put off", n)
+	}
+}
+
+// R-COST-1, R-ADM-5: what a tenant spent today, reported and estimated together, puts new work off until its day ends in
+// its own zone; tomorrow it begins.
+func TestDailyBudgetDefersUntilTheDayIsOver(t *testing.T) {
+	t.Parallel()
+	zone := got(time.LoadLocation("Asia/Jakarta"))(t)
+	w := newWorld(t, drive.Options{Policy: "version: thrifty-1\nlimits: {max_defer: 2d}\nbudget: {daily_cents: 100, time_zone: Asia/Jakarta}\n"})
+	at := w.at(t, run.Executing)
+	spend := func(n int64, source string, micros int64) {
+		got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: n, Used: &db.Used{Source: source, CostMicros: micros, ProviderCalls: 2}}))(t)
+	}
+	spend(101, "reported", 600_000)
+	spend(102, "unknown", 0)
+	if ref := got(w.Run(t.Context(), drive.Ordinary()))(t); w.info(t, ref).State != run.Queued {
+		t.Error("put off with money left")
+	}
+	spend(103, "estimated", 500_000)
+	ref := got(w.Run(t.Context(), drive.Ordinary()))(t)
+	var code string
+	var due time.Time
+	must(t, w.Owner.QueryRow(t.Context(), `SELECT p.code, a.due_at FROM policy_decisions p JOIN run_admissions a USING (run_id) WHERE run_id = $1`, ref.Run).Scan(&code, &due))
+	y, m, d := time.Now().In(zone).Date()
+	if midnight := time.Date(y, m, d+1, 0, 0, 0, 0, zone); code != policy.CodeDailyBudget || due.Sub(midnight).Abs() > 5*time.Second {
+		t.Errorf("%s until %s, the day ends at %s", code, due, midnight)
+	}
+	now := time.Now()
+	if cost := got(w.Store.TenantCost(t.Context(), w.Tenant, now.Add(-time.Hour), now.Add(time.Hour)))(t); cost != (db.Money{Reported: 600_000, Estimated: 500_000, UnknownCalls: 2}) {
+		t.Errorf("%+v", cost)
+	}
+	days := got(w.Store.DayCosts(t.Context(), w.Tenant, "Asia/Jakarta", now.Add(-time.Hour), now.Add(time.Hour)))(t)
+	if len(days) == 0 || len(days) == 1 && (days[0].Day != fmt.Sprintf("%04d-%02d-%02d", y, m, d) || days[0].Reported != 600_000) {
+		t.Errorf("%+v", days)
+	}
+	dbtest.Advance(t, w.db, 25*time.Hour)
+	must(t, w.Store.Admit(t.Context(), ref))
+	if s := w.info(t, ref).State; s != run.Queued {
+		t.Errorf("a day later it is %s", s)
+	}
+}
+
+// R-COST-1: a run's cost in eight dimensions, each with its maximum, reported, estimated and unknown apart, and when the
+// limit of cost was reached.
+func TestRunCost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "version: p-1\nlimits: {cost_cents: 10, provider_calls: 500}\n"})
+	at := w.at(t, run.Executing)
+	before := got(w.Store.RunCost(t.Context(), at.Ref))(t)
+	use := func(n int64, u db.Used) {
+		got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: n, Used: &u}))(t)
+	}
+	use(101, db.Used{InputTokens: 10, OutputTokens: 5, ToolTime: time.Second, ProviderCalls: 1, CostMicros: 70_000})
+	use(102, db.Used{Source: "estimated", InputTokens: 7, ProviderCalls: 1, CostMicros: 20_000})
+	use(103, db.Used{Source: "unknown", ProviderCalls: 3})
+	c := got(w.Store.RunCost(t.Context(), at.Ref))(t)
+	if c.TokensIn.Actual-before.TokensIn.Actual != 10 || c.TokensIn.Estimated != 7 || c.TokensIn.Maximum != 5_000_000 || c.ToolMs.Actual < 1000 ||
+		c.Money != (db.Money{Reported: 70_000, Estimated: 20_000, UnknownCalls: 3}) || c.MaxMicros != 100_000 || c.ProviderCalls.Maximum != 500 || c.ExceededAt != nil {
+		t.Errorf("%+v", c)
+	}
+	if c.SandboxMs.Actual <= 0 || c.StorageBytes.Actual <= 0 {
+		t.Errorf("nothing stood and nothing is stored: %+v", c)
+	}
+	use(104, db.Used{CostMicros: 30_000})
+	c = got(w.Store.RunCost(t.Context(), at.Ref))(t)
+	if c.ExceededAt == nil {
+		t.Error("nobody noticed that the limit of cost is reached")
+	}
+	if n := w.count(t, `SELECT count(*) FROM runs WHERE stop_signal = 'budget' AND id = $1`, at.Ref.Run); n != 1 {
+		t.Error("the worker is not told to stop")
+	}
+	w.replays(t)
+}
+
+// R-FAIL-4, R-FAIL-8: each thing that a run may use up tells its worker to stop when it is used up, by the limit that the
+// run was admitted with.
+func TestEachLimitStopsTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "version: tight-1\nlimits: {tokens_in: 1000, tokens_out: 100, tool_calls: 10, agent_iterations: 5, provider_calls: 20, cost_cents: 1, shell_time: 30s, verifier_time: 1m, sandbox_time: 2h}\n"})
+	used := map[string]db.Used{
+		"tokens in": {InputTokens: 1000}, "tokens out": {OutputTokens: 100}, "tool calls": {ToolCalls: 10}, "iterations": {AgentIterations: 5},
+		"provider calls": {ProviderCalls: 20}, "cost": {CostMicros: 10_000}, "shell time": {ToolTime: 30 * time.Second},
+	}
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for k := range used {
+			if !yield(k) {
+				return
+			}
+		}
+	}) {
+		at := w.at(t, run.Executing)
+		if v := w.info(t, at.Ref).PolicyVersion; v != "tight-1" {
+			t.Fatalf("admitted under %s", v)
+		}
+		signal := func() int64 {
+			return w.count(t, `SELECT count(*) FROM runs WHERE stop_signal = 'budget' AND id = $1`, at.Ref.Run)
+		}
+		got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: 200, Used: &db.Used{SandboxTime: time.Second}}))(t)
+		if signal() != 0 {
+			t.Errorf("%s: stopped with everything left", name)
+		}
+		u := used[name]
+		got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: 201, Used: &u}))(t)
+		if signal() != 1 {
+			t.Errorf("%s: used up, and the worker is not told to stop", name)
+		}
+	}
+}

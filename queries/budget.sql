@@ -1,0 +1,52 @@
+-- What admission counts, and what work costs.
+
+-- name: HoldOffAdmissions :exec
+-- One admission of a tenant counts at a time, so that what it counts is still so when it commits.
+SELECT pg_advisory_xact_lock(hashtextextended('signalbox admission ' || @tenant::text, 0));
+
+-- name: AdmissionCounts :one
+-- What is under way for a tenant and, of people's work, for one requester. Items are counted no further than a quota needs.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM run_queue q WHERE q.tenant_id = @tenant_id LIMIT @most) x)::int
+     + (SELECT count(*) FROM (SELECT 1 FROM run_delayed d WHERE d.tenant_id = @tenant_id LIMIT @most) x)::int AS queued,
+    (SELECT count(*) FROM run_leases l WHERE l.tenant_id = @tenant_id)::int AS leased,
+    (SELECT count(*) FROM gates g WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired'))::int AS gates,
+    (SELECT count(*) FROM gates g JOIN tasks t ON t.id = g.task_id
+        WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND t.requested_by = @requester)::int AS own_gates,
+    (SELECT count(*) FROM pull_requests p WHERE p.tenant_id = @tenant_id AND p.state NOT IN ('MERGED', 'CLOSED'))::int AS pulls,
+    (SELECT count(*) FROM pull_requests p JOIN tasks t ON t.id = p.task_id
+        WHERE p.tenant_id = @tenant_id AND p.state NOT IN ('MERGED', 'CLOSED') AND t.requested_by = @requester)::int AS own_pulls,
+    coalesce((SELECT extract(epoch FROM p.until - clock_timestamp()) FROM provider_pauses p WHERE p.provider = @provider), 0)::float8 AS provider_off,
+    NOT EXISTS (SELECT 1 FROM worker_boots b WHERE b.state IN ('STARTING', 'READY') AND b.heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8)) AS no_worker;
+
+-- name: TenantCost :one
+-- What the tenant's work cost between two instants: reported, estimated and unknown are never added up as one.
+SELECT coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
+    coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
+    coalesce(sum(provider_calls) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
+FROM usages WHERE tenant_id = @tenant_id AND at >= @since AND at < @until;
+
+-- name: DayCosts :many
+-- The same for each day of a time zone.
+SELECT to_char(date_trunc('day', at, @zone::text) AT TIME ZONE @zone::text, 'YYYY-MM-DD')::text AS day,
+    coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
+    coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
+    coalesce(sum(provider_calls) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
+FROM usages WHERE tenant_id = @tenant_id AND at >= @since AND at < @until GROUP BY 1 ORDER BY 1;
+
+-- name: RunCost :one
+-- What one run cost, by dimension. What stood how long is measured here: time under leases, stored bytes, time at gates.
+WITH leases AS (
+    SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = @run_id
+    UNION ALL SELECT l.phase, l.acquired_at, clock_timestamp() FROM run_leases l WHERE l.run_id = @run_id
+), used AS (
+    SELECT source, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(tool_ms) AS tool_ms,
+        sum(provider_calls) AS provider_calls, sum(cost_micros) AS cost_micros
+    FROM usages WHERE usages.tenant_id = @tenant_id AND usages.run_id = @run_id GROUP BY source
+)
+SELECT r.limits, r.cost_exceeded_at,
+    coalesce((SELECT jsonb_object_agg(u.source, to_jsonb(u)) FROM used u), '{}')::jsonb AS used,
+    (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase <> 'publish'), 0)::float8 FROM leases l) AS sandbox_seconds,
+    (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase = 'verify'), 0)::float8 FROM leases l) AS ci_seconds,
+    (SELECT coalesce(sum(a.size), 0)::bigint FROM artifacts a WHERE a.tenant_id = @tenant_id AND a.run_id = @run_id) AS stored_bytes,
+    (SELECT coalesce(sum(extract(epoch FROM coalesce(g.closed_at, clock_timestamp()) - g.opened_at)), 0)::float8 FROM gates g WHERE g.tenant_id = @tenant_id AND g.run_id = @run_id) AS review_seconds
+FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @run_id;
