@@ -119,7 +119,8 @@ func ownRun(w sqlc.Run, r run.Run) (sqlc.Run, error) {
 func factsAfter(w sqlc.Run, before run.State, ev run.Event, after run.Run) sqlc.Run {
 	w.UpdatedAt = ev.At
 	if after.State != before {
-		if counts(before) {
+		// A run that waits for its first worker has not begun; the queue's own time-out watches over it.
+		if counts(before) && (before != run.Queued || w.AttemptNo > 0) {
 			w.ActiveMs += max(ev.At.Sub(w.StateSince), 0).Milliseconds()
 		}
 		w.StateSince = ev.At

@@ -246,7 +246,7 @@ func TestMutableColumnsAreNotIndexed(t *testing.T) {
 
 // facts are the columns of runs that the reducer does not own.
 var facts = []string{"head_hash", "updated_at", "state_since", "active_ms", "base_commit", "branch", "isolation", "stop_signal", "stop_signal_at",
-	"agent_profile", "adapter_version", "campaign_id"}
+	"agent_profile", "adapter_version", "campaign_id", "cost_exceeded_at"}
 
 // R-TRN-1: one statement moves runs, the one in queries/apply.sql; any other touches facts alone, and no SQL hides in
 // Go code.

@@ -50,3 +50,31 @@ SELECT r.limits, r.cost_exceeded_at,
     (SELECT coalesce(sum(a.size), 0)::bigint FROM artifacts a WHERE a.tenant_id = @tenant_id AND a.run_id = @run_id) AS stored_bytes,
     (SELECT coalesce(sum(extract(epoch FROM coalesce(g.closed_at, clock_timestamp()) - g.opened_at)), 0)::float8 FROM gates g WHERE g.tenant_id = @tenant_id AND g.run_id = @run_id) AS review_seconds
 FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @run_id;
+
+-- name: LeaseTimes :many
+-- Runs under a lease in which budgets of time can be used up, with how long sandboxes stood for them and verifiers worked.
+SELECT l.tenant_id, l.run_id, r.limits, t.sandbox_seconds, t.verifier_seconds
+FROM run_leases l JOIN runs r ON r.id = l.run_id CROSS JOIN LATERAL (
+    SELECT coalesce(sum(extract(epoch FROM x.ended_at - x.acquired_at)), 0)::float8 AS sandbox_seconds,
+        coalesce(sum(extract(epoch FROM x.ended_at - x.acquired_at)) FILTER (WHERE x.phase = 'verify'), 0)::float8 AS verifier_seconds
+    FROM (SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = l.run_id
+        UNION ALL SELECT l.phase, l.acquired_at, clock_timestamp()) x WHERE x.phase <> 'publish') t
+WHERE l.run_id > @after AND l.phase <> 'publish' AND r.stop_signal = '' AND r.state <> 'CANCELLING' ORDER BY l.run_id LIMIT @count;
+
+-- name: RunningSteps :many
+-- Steps that run under a lease that is active, after the given step.
+SELECT s.tenant_id, s.run_id, s.id, s.started_at, r.limits, clock_timestamp()::timestamptz AS now
+FROM run_leases l JOIN steps s ON s.lease_id = l.lease_id JOIN runs r ON r.id = l.run_id
+WHERE s.state = 'RUNNING' AND s.started_at < clock_timestamp() - interval '1 second' AND s.id > @after ORDER BY s.id LIMIT @count;
+
+-- name: TimeOutStep :execrows
+-- The step's own end; what it belongs to goes on or ends by clocks of its own. A later word about the step changes nothing.
+UPDATE steps SET state = 'TIMED_OUT', summary = left('STEP_TIMEOUT: ' || @words::text || ' ' || summary, 1000), finished_at = clock_timestamp(),
+    duration_ms = (extract(epoch FROM clock_timestamp() - started_at) * 1000)::bigint
+WHERE tenant_id = @tenant_id AND id = @id AND state = 'RUNNING';
+
+-- name: WaitingRuns :many
+-- Runs that began and whose work waits again, ready or put off, with the time that counts against them.
+SELECT r.tenant_id, r.id, r.limits, r.active_ms, r.state_since, clock_timestamp()::timestamptz AS now
+FROM (SELECT q.run_id FROM run_queue q UNION ALL SELECT d.run_id FROM run_delayed d) w JOIN runs r ON r.id = w.run_id
+WHERE r.lease_id IS NULL AND r.attempt_no > 0 AND r.created_at < clock_timestamp() - interval '1 second' AND r.id > @after ORDER BY r.id LIMIT @count;

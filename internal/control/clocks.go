@@ -68,26 +68,67 @@ func (c *RunClocks) overdue(a db.ActiveRun) run.Payload {
 
 func over(d, limit time.Duration) bool { return limit > 0 && d > limit }
 
-// QueueClock ends runs that nobody took from the queue in time.
+// QueueClock ends runs that nobody took from the queue in time, and those that wait although their own time is over.
 type QueueClock struct {
 	Store *db.Store
 	Log   *slog.Logger
 
-	items visitor
+	items, runs visitor
 }
 
-// RunOnce returns how many runs expired.
+// RunOnce returns how many runs ended.
 func (c *QueueClock) RunOnce(ctx context.Context) (int, error) {
 	old := func(ctx context.Context, after uuid.UUID, limit int) ([]db.OldItem, error) {
 		return c.Store.OldItems(ctx, after, limit, time.Second)
 	}
-	return eachRun(ctx, c.Store, "queue clock", &c.items, c.Log, old, func(i db.OldItem) uuid.UUID { return i.Ref.Run }, func(ctx context.Context, i db.OldItem) (bool, error) {
-		if i.Broken != nil || !over(i.Waited, i.Timeout) {
-			return false, i.Broken
+	return sum(ctx,
+		func(ctx context.Context) (int, error) {
+			return eachRun(ctx, c.Store, "queue clock", &c.items, c.Log, old, func(i db.OldItem) uuid.UUID { return i.Ref.Run }, func(ctx context.Context, i db.OldItem) (bool, error) {
+				if i.Broken != nil || !over(i.Waited, i.Timeout) {
+					return false, i.Broken
+				}
+				_, err := c.Store.Apply(ctx, i.Ref, db.Intent{Key: "queue-timeout-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "queue clock"},
+					Payload: run.TimeoutEvent{Code: run.CodeQueueTimeout}})
+				return true, err
+			})
+		},
+		func(ctx context.Context) (int, error) {
+			return overtime(ctx, &c.runs, c.Log, c.Store.WaitingRuns, func(ctx context.Context, o db.Overtime) error {
+				_, err := c.Store.Apply(ctx, o.Ref, db.Intent{Key: "run-timeout-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "run clock"},
+					Payload: run.RunTimeoutEvent{Fail: o.Fails}})
+				return err
+			})
+		})
+}
+
+// UseClocks end what takes longer than it may while its lease goes on: steps, sandboxes and verifiers.
+type UseClocks struct {
+	Store *db.Store
+	Log   *slog.Logger
+
+	steps, sandboxes visitor
+}
+
+// RunOnce returns how many steps ended and how many workers were told to stop.
+func (c *UseClocks) RunOnce(ctx context.Context) (int, error) {
+	return sum(ctx,
+		func(ctx context.Context) (int, error) {
+			return overtime(ctx, &c.steps, c.Log, c.Store.RunningSteps, c.Store.TimeOutStep)
+		},
+		func(ctx context.Context) (int, error) {
+			return overtime(ctx, &c.sandboxes, c.Log, c.Store.SandboxOvertime, func(ctx context.Context, o db.Overtime) error {
+				return c.Store.SignalStop(ctx, o.Ref, "budget")
+			})
+		})
+}
+
+// overtime visits what is listed and ends what took longer than it may.
+func overtime(ctx context.Context, v *visitor, log *slog.Logger, list func(context.Context, uuid.UUID, int) ([]db.Overtime, error), end func(context.Context, db.Overtime) error) (int, error) {
+	return each(ctx, v, log, list, func(o db.Overtime) uuid.UUID { return o.Key }, func(ctx context.Context, o db.Overtime) (bool, error) {
+		if o.Broken != nil || !over(o.Took, o.Limit) {
+			return false, o.Broken
 		}
-		_, err := c.Store.Apply(ctx, i.Ref, db.Intent{Key: "queue-timeout-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "queue clock"},
-			Payload: run.TimeoutEvent{Code: run.CodeQueueTimeout}})
-		return true, err
+		return true, end(ctx, o)
 	})
 }
 

@@ -243,3 +243,71 @@ func TestPoisonedClocks(t *testing.T) {
 	w.logged(t, held[0].Ref, run.KindAttemptFailed, 0)
 	w.logged(t, waiting[0].Ref, run.KindTimeout, 0)
 }
+
+// R-FAIL-5: a run that began and waits again, put off or ready, ends by the run's own time-out; one that waits for its
+// first worker has not begun, and its time in the queue is not held against it.
+func TestRunTimeoutWithoutALease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Timing: db.Timing{BackoffScale: 1000}})
+	fresh, delayed, ready := w.at(t, run.Queued), w.at(t, run.Executing), w.at(t, run.Executing)
+	got(delayed.Lease.Do(t.Context(), run.AttemptHasFailed{Code: run.CodeAgentExit, Summary: "Exit 1."}))(t)
+	must(t, ready.Lease.All(t.Context(), run.Release{Reason: "drain"}))
+	w.pass(t, 3*time.Hour+time.Minute)
+	replicas(t, 2, many(2, w.queueClock)...)
+	for _, ref := range []db.Ref{delayed.Ref, ready.Ref} {
+		if i := w.info(t, ref); i.State != run.Expired || i.Reason != run.CodeRunTimeout {
+			t.Errorf("run is %s: %s", i.State, i.Reason)
+		}
+	}
+	w.is(t, fresh.Ref, run.Queued)
+	got(w.ClaimRun(t.Context(), w.Workers[0], fresh.Ref))(t)
+	once(t, w.clocks(), 0)
+	w.is(t, fresh.Ref, run.Leased)
+}
+
+// R-FAIL-5: a step that takes too long is TIMED_OUT with its code, while its run goes on; what comes later about it
+// changes nothing.
+func TestStepTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.Executing)
+	say := func(n int64, state run.StepState) {
+		got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: n, Steps: []db.Step{{CallID: "c1", Kind: "tool_call", Name: "make", State: state}}}))(t)
+	}
+	say(500, run.StepRunning)
+	w.pass(t, 19*time.Minute)
+	w.keep(t, at.Ref)
+	once(t, w.useClocks(), 0)
+	w.pass(t, 2*time.Minute)
+	w.keep(t, at.Ref)
+	replicas(t, 1, many(2, w.useClocks)...)
+	say(501, run.StepSucceeded)
+	if n := w.count(t, `SELECT count(*) FROM steps WHERE run_id = $1 AND call_id = 'c1' AND state = 'TIMED_OUT' AND summary LIKE 'STEP_TIMEOUT: %20m%' AND duration_ms > 1000000`, at.Ref.Run); n != 1 {
+		t.Error("the step is not TIMED_OUT with its code and its duration")
+	}
+	w.is(t, at.Ref, run.Executing)
+}
+
+// R-FAIL-4, R-FAIL-8: the time of verifiers and of sandboxes is measured here and stops the run when it is used up.
+func TestTimeOfVerifiersAndSandboxes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "version: x\nlimits: {verifier_time: 5m, sandbox_time: 10m}\n"})
+	verifying, executing := w.at(t, run.Verifying), w.at(t, run.Executing)
+	w.pass(t, 4*time.Minute)
+	w.keep(t, verifying.Ref)
+	w.keep(t, executing.Ref)
+	once(t, w.useClocks(), 0)
+	for _, step := range []struct {
+		pass time.Duration
+		who  drive.At
+	}{{2 * time.Minute, verifying}, {5 * time.Minute, executing}} {
+		w.pass(t, step.pass)
+		w.keep(t, verifying.Ref)
+		w.keep(t, executing.Ref)
+		once(t, w.useClocks(), 1)
+		if p := got(step.who.Lease.Beat(t.Context()))(t); p.Signal != db.SignalBudget {
+			t.Errorf("signal %s after the time is used up", p.Signal)
+		}
+	}
+	once(t, w.useClocks(), 0)
+}

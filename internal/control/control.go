@@ -63,6 +63,7 @@ func Loops(s *db.Store, o Options) []*loop.Loop {
 		{Name: "reaper", Every: o.Tick, RunOnce: (&Reaper{Store: s, StopGrace: o.StopGrace, Silent: o.Silent, Patience: patience, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "run clocks", Every: o.Tick, RunOnce: (&RunClocks{Store: s, StopGrace: o.StopGrace, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "queue clock", Every: o.Slow, RunOnce: (&QueueClock{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
+		{Name: "use clocks", Every: o.Slow, RunOnce: (&UseClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "gate clocks", Every: o.Slow, RunOnce: (&GateClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "task clocks", Every: o.Slow, RunOnce: (&TaskClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "reconciler", Every: o.Slow, RunOnce: (&Reconciler{Store: s, Log: o.Log}).RunOnce, Log: o.Log},

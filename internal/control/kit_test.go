@@ -202,3 +202,7 @@ func superuser(t testing.TB, d dbtest.Database) *pgx.Conn {
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
+
+func (w *world) useClocks() func(context.Context) (int, error) {
+	return (&control.UseClocks{Store: w.Store}).RunOnce
+}

@@ -127,6 +127,51 @@ func (q *Queries) HoldOffAdmissions(ctx context.Context, db DBTX, tenant string)
 	return err
 }
 
+const leaseTimes = `-- name: LeaseTimes :many
+SELECT l.tenant_id, l.run_id, r.limits, t.sandbox_seconds, t.verifier_seconds
+FROM run_leases l JOIN runs r ON r.id = l.run_id CROSS JOIN LATERAL (
+    SELECT coalesce(sum(extract(epoch FROM x.ended_at - x.acquired_at)), 0)::float8 AS sandbox_seconds,
+        coalesce(sum(extract(epoch FROM x.ended_at - x.acquired_at)) FILTER (WHERE x.phase = 'verify'), 0)::float8 AS verifier_seconds
+    FROM (SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = l.run_id
+        UNION ALL SELECT l.phase, l.acquired_at, clock_timestamp()) x WHERE x.phase <> 'publish') t
+WHERE l.run_id > $1 AND l.phase <> 'publish' AND r.stop_signal = '' AND r.state <> 'CANCELLING' ORDER BY l.run_id LIMIT $2
+`
+
+type LeaseTimesRow struct {
+	TenantID        uuid.UUID       `json:"tenant_id"`
+	RunID           uuid.UUID       `json:"run_id"`
+	Limits          json.RawMessage `json:"limits"`
+	SandboxSeconds  float64         `json:"sandbox_seconds"`
+	VerifierSeconds float64         `json:"verifier_seconds"`
+}
+
+// Runs under a lease in which budgets of time can be used up, with how long sandboxes stood for them and verifiers worked.
+func (q *Queries) LeaseTimes(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]LeaseTimesRow, error) {
+	rows, err := db.Query(ctx, leaseTimes, after, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LeaseTimesRow
+	for rows.Next() {
+		var i LeaseTimesRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.RunID,
+			&i.Limits,
+			&i.SandboxSeconds,
+			&i.VerifierSeconds,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runCost = `-- name: RunCost :one
 WITH leases AS (
     SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = $2
@@ -171,6 +216,49 @@ func (q *Queries) RunCost(ctx context.Context, db DBTX, tenantID uuid.UUID, runI
 	return i, err
 }
 
+const runningSteps = `-- name: RunningSteps :many
+SELECT s.tenant_id, s.run_id, s.id, s.started_at, r.limits, clock_timestamp()::timestamptz AS now
+FROM run_leases l JOIN steps s ON s.lease_id = l.lease_id JOIN runs r ON r.id = l.run_id
+WHERE s.state = 'RUNNING' AND s.started_at < clock_timestamp() - interval '1 second' AND s.id > $1 ORDER BY s.id LIMIT $2
+`
+
+type RunningStepsRow struct {
+	TenantID  uuid.UUID       `json:"tenant_id"`
+	RunID     uuid.UUID       `json:"run_id"`
+	ID        uuid.UUID       `json:"id"`
+	StartedAt time.Time       `json:"started_at"`
+	Limits    json.RawMessage `json:"limits"`
+	Now       time.Time       `json:"now"`
+}
+
+// Steps that run under a lease that is active, after the given step.
+func (q *Queries) RunningSteps(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]RunningStepsRow, error) {
+	rows, err := db.Query(ctx, runningSteps, after, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunningStepsRow
+	for rows.Next() {
+		var i RunningStepsRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.RunID,
+			&i.ID,
+			&i.StartedAt,
+			&i.Limits,
+			&i.Now,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const tenantCost = `-- name: TenantCost :one
 SELECT coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
@@ -190,4 +278,62 @@ func (q *Queries) TenantCost(ctx context.Context, db DBTX, tenantID uuid.UUID, s
 	var i TenantCostRow
 	err := row.Scan(&i.Reported, &i.Estimated, &i.UnknownCalls)
 	return i, err
+}
+
+const timeOutStep = `-- name: TimeOutStep :execrows
+UPDATE steps SET state = 'TIMED_OUT', summary = left('STEP_TIMEOUT: ' || $1::text || ' ' || summary, 1000), finished_at = clock_timestamp(),
+    duration_ms = (extract(epoch FROM clock_timestamp() - started_at) * 1000)::bigint
+WHERE tenant_id = $2 AND id = $3 AND state = 'RUNNING'
+`
+
+// The step's own end; what it belongs to goes on or ends by clocks of its own. A later word about the step changes nothing.
+func (q *Queries) TimeOutStep(ctx context.Context, db DBTX, words string, tenantID uuid.UUID, iD uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, timeOutStep, words, tenantID, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const waitingRuns = `-- name: WaitingRuns :many
+SELECT r.tenant_id, r.id, r.limits, r.active_ms, r.state_since, clock_timestamp()::timestamptz AS now
+FROM (SELECT q.run_id FROM run_queue q UNION ALL SELECT d.run_id FROM run_delayed d) w JOIN runs r ON r.id = w.run_id
+WHERE r.lease_id IS NULL AND r.attempt_no > 0 AND r.created_at < clock_timestamp() - interval '1 second' AND r.id > $1 ORDER BY r.id LIMIT $2
+`
+
+type WaitingRunsRow struct {
+	TenantID   uuid.UUID       `json:"tenant_id"`
+	ID         uuid.UUID       `json:"id"`
+	Limits     json.RawMessage `json:"limits"`
+	ActiveMs   int64           `json:"active_ms"`
+	StateSince time.Time       `json:"state_since"`
+	Now        time.Time       `json:"now"`
+}
+
+// Runs that began and whose work waits again, ready or put off, with the time that counts against them.
+func (q *Queries) WaitingRuns(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]WaitingRunsRow, error) {
+	rows, err := db.Query(ctx, waitingRuns, after, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WaitingRunsRow
+	for rows.Next() {
+		var i WaitingRunsRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.ID,
+			&i.Limits,
+			&i.ActiveMs,
+			&i.StateSince,
+			&i.Now,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
