@@ -191,3 +191,24 @@ func TestInstructionOnce(t *testing.T) {
 		f.command(run.AttemptHasFailed{Code: code, Summary: "It was."}).ended(run.Failed, code)
 	}
 }
+
+// TestOversizedPatchIsSentBack: R-FAIL-8. What the judge on a worker lets pass is held against the limits that the run
+// was admitted with: too many files and too many lines each go back to the agent, with the numbers.
+func TestOversizedPatchIsSentBack(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]int{"changed files": 2, "diff lines": 100} {
+		f := working(t, run.Judging)
+		f.run.Patch.Files, f.run.Patch.Added, f.run.Patch.Removed = 3, 4, 2
+		f.run.Limits.ChangedFiles, f.run.Limits.DiffLines = 3, 6
+		fits := f.fork(t)
+		fits.command(run.JudgeReported{Judge: run.JudgeEvidence{Artifact: "art-judge", Verdict: run.VerdictPass, Confidence: 0.9}})
+		if fits.run.State == run.Executing {
+			t.Errorf("%s: a patch at the limit is sent back", name)
+		}
+		f.run.Limits.ChangedFiles, f.run.Limits.DiffLines = files, 5
+		f.command(run.JudgeReported{Judge: run.JudgeEvidence{Artifact: "art-judge", Verdict: run.VerdictPass, Confidence: 0.9}}).in(run.Executing)
+		if said := effects[run.GiveFeedback](f); len(said) == 0 || !strings.Contains(said[0].Text, "the limit is") {
+			t.Errorf("%s: the agent is told %+v", name, said)
+		}
+	}
+}

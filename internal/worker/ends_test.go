@@ -46,11 +46,11 @@ func TestAgentEnds(t *testing.T) {
 				t.Errorf("told to wait %d seconds, want 90", s)
 			}
 		}},
-		"context too large": {script: `printf '{"type":"result","reason":"context_full"}\n' >&3`, code: "CONTEXT_TOO_LARGE"},
-		"unknown profile":         {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.AgentProfile = "other" }, code: "TOOL_MISSING"},
-		"isolation too weak":      {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.MinIsolation = wire.Bwrap }, code: "ISOLATION_TOO_WEAK"},
-		"unknown repository":      {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "acme/missing.git" }, code: "REPOSITORY_NOT_FOUND"},
-		"address outside":         {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "../../etc" }, code: "REPOSITORY_NOT_FOUND"},
+		"context too large":  {script: `printf '{"type":"result","reason":"context_full"}\n' >&3`, code: "CONTEXT_TOO_LARGE"},
+		"unknown profile":    {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.AgentProfile = "other" }, code: "TOOL_MISSING"},
+		"isolation too weak": {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.MinIsolation = wire.Bwrap }, code: "ISOLATION_TOO_WEAK"},
+		"unknown repository": {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "acme/missing.git" }, code: "REPOSITORY_NOT_FOUND"},
+		"address outside":    {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) { a.Repository.CloneUrl = "../../etc" }, code: "REPOSITORY_NOT_FOUND"},
 		"address of a command": {script: "true", change: func(a *wire.Assignment, _ *worker.Profile) {
 			a.Repository.ForgeKind, a.Repository.CloneUrl = "gitea", "ext::sh -c 'touch /tmp/owned'"
 		}, code: "REPOSITORY_NOT_FOUND"},

@@ -1,0 +1,41 @@
+package policy_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"signalbox/internal/policy"
+)
+
+// The documentation's example is a policy that is accepted, and does what the text says.
+func TestDocumentedPolicyIsAccepted(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "```yaml\n")
+	document, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("docs/policy.md has no example")
+	}
+	r, err := policy.Parse([]byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Concurrency.Providers["stoic"] != 20 || r.Installation.Tenants["acme"].Weight != 2 || r.Budget.DailyCents != 5000 {
+		t.Errorf("%+v", r)
+	}
+	f := asking()
+	f.Repository, f.Priority = "sample/java-shop", 5
+	if got := r.Routing.Route(f); got.Queue != "java" || got.Provider != "stoic" || got.Priority != 3 || len(got.Requires) != 3 {
+		t.Errorf("routed to %+v", got)
+	}
+	for _, code := range []string{policy.CodeRepository, policy.CodeAnalysisOnly, policy.CodeRisk, policy.CodeMode, policy.CodeRole, policy.CodeIncident,
+		policy.CodeDailyBudget, policy.CodeProviderOff, policy.CodeQueueQuota, policy.CodeActiveQuota, policy.CodeReviewers} {
+		if !strings.Contains(string(raw), code) {
+			t.Errorf("docs/policy.md does not explain %s", code)
+		}
+	}
+}
