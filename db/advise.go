@@ -93,7 +93,7 @@ func modelQuota(s schedule.State, tenant uuid.UUID) *int {
 	}
 	sum := 0
 	for name, n := range limits {
-		if !s.Parked[name].After(s.Now) {
+		if !s.Parked[name].Until.After(s.Now) {
 			sum += n
 		}
 	}
