@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
 	"internal/argv": {}, "internal/coalesce": {}, "internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
-	"internal/wire": {}, "internal/capability": {"internal/fault"},
+	"internal/trail": {}, "internal/wire": {}, "internal/capability": {"internal/fault"},
 
 	// 1 domain: pure.
 	"internal/policy":   {"internal/capability", "internal/fault"},
@@ -55,21 +55,21 @@ var mayImport = map[string][]string{
 	"internal/feed":    {"db", "internal/run"},
 	"internal/metrics": {"db", "internal/run", "internal/schedule"},
 	"internal/control": {"db", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/artifact", "internal/loop", "internal/patch"},
-	"internal/worker": {"internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
+	"internal/worker": {"internal/trail", "internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
 		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/argv",
 		"internal/policy"}, // the judge's rules are policy's types; the worker decides nothing with them
 
 	// 4 face.
 	"web/ui": {"static"},
 	"web":    {"web/ui", "static", "internal/policy", "internal/run", "internal/patch"},
-	"handlers": {"api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
+	"handlers": {"internal/trail", "api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
 		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv"},
 
 	// 5 wiring.
 	"internal/devmode": {"internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
 	"cmd/signalbox": {"handlers", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
-		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv", "internal/metrics"},
-	"internal/workercmd":   {"internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
+		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv", "internal/metrics", "internal/trail"},
+	"internal/workercmd":   {"internal/trail", "internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
 	"cmd/signalbox-worker": {"internal/sandbox", "internal/workercmd"},
 
 	// Test-only: no binary of the product links them.
@@ -103,6 +103,7 @@ var onlyIn = map[string][]string{
 	"github.com/bluekeyes":       {"internal/patch"},
 	"github.com/elastic":         {"internal/sandbox"},
 	"github.com/prometheus":      {"internal/metrics"},
+	"go.opentelemetry.io":        {"internal/trail", "handlers", "internal/worker"},
 	"github.com/alecthomas/kong": {"cmd/signalbox", "internal/workercmd"},
 }
 

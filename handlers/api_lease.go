@@ -9,6 +9,7 @@ import (
 	"signalbox/db"
 	"signalbox/internal/fault"
 	"signalbox/internal/run"
+	"signalbox/internal/trail"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
 )
@@ -21,6 +22,9 @@ func holder(r *http.Request, lease string, token int64) (db.Holder, error) {
 	}
 	ref, err := leaseRef("lease_id", lease, token)
 	p := who(r)
+	if err == nil {
+		trail.Add(r.Context(), trail.Chain{Lease: lease, Token: token})
+	}
 	return db.Holder{Ref: db.Ref{Tenant: p.tenant, Run: id}, Lease: ref, Worker: p.credential}, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/capability"
 	"signalbox/internal/fault"
 	"signalbox/internal/run"
+	"signalbox/internal/trail"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
 )
@@ -127,6 +128,7 @@ func (s *server) apiHeartbeat(w http.ResponseWriter, r *http.Request) error {
 		}
 		beats = append(beats, db.Beat{Run: id, Lease: lease})
 	}
+	trail.Add(r.Context(), trail.Chain{Boot: body.BootId})
 	pulses, drain, err := s.store.Extend(r.Context(), who(r).workerID(), boot, body.State == wire.WorkerDraining, beats)
 	if err != nil {
 		return err
@@ -155,6 +157,7 @@ func (s *server) apiClaim(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	trail.Add(r.Context(), trail.Chain{Boot: body.BootId})
 	ctx, cancel := s.untilDrained(r.Context())
 	defer cancel()
 	claimed, again, err := s.store.ClaimWait(ctx, db.ClaimRequest{ClaimID: body.ClaimId, Worker: p.workerID(), Boot: boot, Phases: phases, Max: body.Max},

@@ -84,3 +84,39 @@ func TestProbes(t *testing.T) {
 	gone.Close()
 	fails(t, away, "database", "no answer")
 }
+
+// R-OBS-1: the line of a worker's request names run, lease, token, worker and boot under the fixed keys.
+func TestRequestLogCarriesTheChain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn(t, rita).submit(t, "Say hello")
+	w.waiting(t, w.worker(t, "harbour-1"))
+	var commands, claims int
+	for line := range strings.Lines(w.log.String()) {
+		var said map[string]any
+		must(t, json.Unmarshal([]byte(line), &said))
+		has := func(keys ...string) (n int) {
+			for _, k := range keys {
+				if v, _ := said[k].(string); v != "" {
+					n++
+				}
+			}
+			return n
+		}
+		switch said["route"] {
+		case "POST /api/v1/runs/{run_id}/commands":
+			commands++
+			if has("run_id", "lease_id", "fencing_token", "worker_id") != 4 {
+				t.Errorf("ids are missing: %s", line)
+			}
+		case "POST /api/v1/workers/claims":
+			claims++
+			if has("worker_id", "boot_id") != 2 {
+				t.Errorf("ids are missing: %s", line)
+			}
+		}
+	}
+	if commands == 0 || claims == 0 {
+		t.Errorf("%d commands and %d claims were logged", commands, claims)
+	}
+}

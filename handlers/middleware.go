@@ -11,10 +11,17 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
+
 	"signalbox/internal/fault"
+	"signalbox/internal/trail"
+	"signalbox/internal/typeid"
 )
 
 type contextKey int
@@ -82,7 +89,12 @@ func (s *server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := &request{id: rand.Text(), started: time.Now()}
 		rec := &recorder{ResponseWriter: w}
-		r = r.WithContext(context.WithValue(r.Context(), keyRequest, l))
+		ctx := trail.Begin(context.WithValue(r.Context(), keyRequest, l), s.tracer)
+		if strings.HasPrefix(r.URL.Path, apiPrefix+"/v1/") {
+			ctx = trail.Extract(ctx, r.Header) // pages take no trace of strangers
+		}
+		ctx, span := trail.Start(ctx, r.Method, trace.SpanKindServer)
+		r = r.WithContext(ctx)
 		rec.Header().Set("X-Request-Id", l.id)
 		defer func() {
 			if p := recover(); p != nil {
@@ -94,12 +106,41 @@ func (s *server) observe(next http.Handler) http.Handler {
 					s.fail(rec, r, l.err)
 				}
 			}
+			span.Name(l.route)
+			span.Set("http.response.status_code", strconv.Itoa(rec.status))
+			span.End(l.err)
 			s.logRequest(r, rec, l)
 			_, pattern, _ := strings.Cut(l.route, " ")
 			s.served(r.Method, pattern, rec.status, time.Since(l.started))
 		}()
 		next.ServeHTTP(rec, r)
 	})
+}
+
+// note puts what the address and the principal say into the chain of ids.
+func note(r *http.Request, p *principal) {
+	c := trail.Chain{}
+	if p.tenant != uuid.Nil {
+		c.Tenant = p.tenant.String()
+	}
+	if p.kind == worker {
+		c.Worker = typeid.Format(typeid.Worker, p.credential)
+	}
+	for _, x := range []struct {
+		to     *string
+		prefix typeid.Prefix
+		names  []string
+	}{{&c.Run, typeid.Run, []string{"run_id", "id"}}, {&c.Task, typeid.Task, []string{"task_id", "id"}}} {
+		for _, name := range x.names {
+			// Only what is an id: the address is whatever somebody typed.
+			if v := chi.URLParam(r, name); v != "" {
+				if _, err := typeid.Parse(x.prefix, v); err == nil {
+					*x.to = v
+				}
+			}
+		}
+	}
+	trail.Add(r.Context(), c)
 }
 
 func (s *server) logRequest(r *http.Request, rec *recorder, l *request) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"go.opentelemetry.io/otel/trace"
 
 	"signalbox/api"
 	"signalbox/db"
@@ -21,6 +22,7 @@ import (
 	"signalbox/internal/feed"
 	"signalbox/internal/forge"
 	"signalbox/internal/patch"
+	"signalbox/internal/trail"
 	"signalbox/static"
 	"signalbox/web"
 )
@@ -46,6 +48,8 @@ type Options struct {
 	Admit func()
 	// Version of this program; a worker of another one is marked. Empty: none is.
 	Version string
+	// Tracer makes the spans of requests; nil: nothing is traced.
+	Tracer trace.Tracer
 	// Served is told of every answer: method, route pattern (empty for an address that does not exist), status and time;
 	// nil: nobody is.
 	Served func(method, route string, status int, took time.Duration)
@@ -69,6 +73,7 @@ type server struct {
 	served    func(method, route string, status int, took time.Duration)
 	health    health
 	version   string
+	tracer    trace.Tracer
 	streams   streamCounter
 	scanner   *patch.Scanner
 
@@ -107,12 +112,13 @@ func New(o Options) (*Handler, error) {
 	}
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
-		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, version: o.Version, providers: newProviders(nil), scanner: patch.NewScanner(),
+		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, version: o.Version, tracer: o.Tracer, providers: newProviders(nil), scanner: patch.NewScanner(),
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.log = slog.New(trail.Handler(s.log.Handler()))
 	if s.admit == nil {
 		s.admit = func() {}
 	}
@@ -207,6 +213,7 @@ func (s *server) admitted(w http.ResponseWriter, r *http.Request, rt route, l *r
 		}
 	}
 	l.who = p
+	note(r, p)
 	r = r.WithContext(context.WithValue(r.Context(), keyPrincipal, p))
 	if err := authorise(p, rt); err != nil {
 		s.fail(w, r, err)

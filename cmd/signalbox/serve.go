@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/git"
 	"signalbox/internal/metrics"
 	"signalbox/internal/policy"
+	"signalbox/internal/trail"
 	"signalbox/migrations"
 	"signalbox/web"
 )
@@ -126,6 +127,20 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	defer forget()
 
 	defer counted.Watch(store)()
+	tracer, flush, err := trail.Open(ctx, "signalbox", version(), os.LookupEnv)
+	if err != nil {
+		return errors.Join(err, p.Listener.Close())
+	}
+	defer func() {
+		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+		defer cancel()
+		if err := flush(ended); err != nil {
+			p.Log.WarnContext(ended, "traces were not sent", "error", err)
+		}
+	}()
+	if tracer != nil {
+		defer store.Watch(traced(trail.Begin(context.WithoutCancel(ctx), tracer)))()
+	}
 	hub := feed.New(store, p.Log)
 	loops := control.Loops(store, control.Options{Tick: cfg.ReaperTick, Log: p.Log})
 	for _, l := range loops {
@@ -133,7 +148,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	}
 	handler, err := handlers.New(handlers.Options{
 		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log,
-		Served: counted.Served, Version: strings.TrimSuffix(version(), "+changes"),
+		Tracer: tracer, Served: counted.Served, Version: strings.TrimSuffix(version(), "+changes"),
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
+	"signalbox/db"
 	"signalbox/handlers"
 	"signalbox/internal/metrics"
+	"signalbox/internal/trail"
+	"signalbox/internal/typeid"
 )
 
 // monitor answers /metrics, /healthz and /readyz on a listener of their own, without a login: whoever reaches the
@@ -36,4 +42,23 @@ func closed(l net.Listener) error {
 		return err
 	}
 	return nil
+}
+
+// traced makes a span of every event of a run, on the run's own trace.
+func traced(ctx context.Context) func(db.Change) {
+	return func(c db.Change) {
+		for _, m := range c.Moves {
+			chain := trail.Chain{Tenant: m.Tenant.String(), Task: typeid.Format(typeid.Task, m.Task), Run: typeid.Format(typeid.Run, m.Run), AttemptNo: m.AttemptNo}
+			if m.Lease != nil {
+				chain.Lease, chain.Token = typeid.Format(typeid.Lease, m.Lease.ID), m.Lease.Token
+				if id, err := uuid.Parse(m.Lease.Worker); err == nil {
+					chain.Worker = typeid.Format(typeid.Worker, id)
+				}
+			}
+			_, span := trail.Start(trail.With(ctx, chain), "run "+string(m.Kind), trail.Internal)
+			span.Set("signalbox.from_state", string(m.From))
+			span.Set("signalbox.to_state", string(m.To))
+			span.End(nil)
+		}
+	}
 }

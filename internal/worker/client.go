@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/trail"
 	"signalbox/internal/wire"
 )
 
@@ -54,7 +55,8 @@ func newAPI(server, credential string, doer *http.Client) (*api, error) {
 		doer = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	client, err := wire.NewClient(strings.TrimSuffix(server, "/")+"/api/v1", wire.WithHTTPClient(doer),
-		wire.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+		wire.WithRequestEditorFn(func(ctx context.Context, r *http.Request) error {
+			trail.Inject(ctx, r.Header)
 			r.Header.Set("Authorization", "Bearer "+credential)
 			return nil
 		}))

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"go.opentelemetry.io/otel/trace"
+
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +38,8 @@ type Config struct {
 	AllowLoopbackHTTP bool
 	File              File
 	Log               *slog.Logger
+	// Tracer makes the spans of this worker; nil: nothing is traced.
+	Tracer trace.Tracer
 	// HTTP sends requests; nil is a client without an overall time-out.
 	HTTP *http.Client
 	// Hook is called at named points of a lease's work. Only tests set it: it is where they kill the process.

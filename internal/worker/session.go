@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"signalbox/internal/git"
+	"signalbox/internal/trail"
 	"signalbox/internal/wire"
 )
 
@@ -37,11 +38,16 @@ type session struct {
 
 // serve works on one assignment to its end. ctx is the worker's: once it has ended nothing new is begun.
 func (w *Worker) serve(ctx, base context.Context, as wire.Assignment, slot int) {
-	log := w.log.With("run_id", as.RunId, "lease_id", as.LeaseId, "phase", string(as.Phase))
+	base = trail.With(trail.Begin(base, w.cfg.Tracer), trail.Chain{Task: as.TaskId, Run: as.RunId, AttemptNo: as.AttemptNo, Lease: as.LeaseId, Token: as.FencingToken,
+		Worker: w.workerID(), Boot: w.bootID(), Sandbox: sandboxID(as)})
+	base, span := trail.Start(base, "phase "+string(as.Phase), trail.Internal)
+	var failed error
+	defer func() { span.End(failed) }()
+	log := w.log.With("phase", string(as.Phase))
 	l := newLease(base, w.api, as, slot)
 	defer l.close()
 	if !w.confirm(l) {
-		log.Warn("lease lost before work began")
+		log.WarnContext(base, "lease lost before work began")
 		return
 	}
 	w.mu.Lock()
@@ -54,17 +60,28 @@ func (w *Worker) serve(ctx, base context.Context, as wire.Assignment, slot int) 
 	}()
 	if ctx.Err() != nil {
 		_, err := l.command(wire.RunCommand{Command: wire.CmdRelease, Release: &wire.Release{Reason: "The worker is shutting down."}})
-		log.Info("lease handed back", "error", err)
+		log.InfoContext(base, "lease handed back", "error", err)
 		return
 	}
 	l.facts = newFacts(l, 250*time.Millisecond)
 	s := &session{w: w, l: l, as: as}
 	started := time.Now()
 	err := s.run()
+	if !errors.Is(err, errHandover) {
+		failed = err
+	}
 	s.end(err)
 	l.facts.close()
 	s.cleanUp()
-	log.Info("lease ended", "took", time.Since(started).Round(time.Millisecond), "end", ended(err))
+	log.InfoContext(base, "lease ended", "took", time.Since(started).Round(time.Millisecond), "end", ended(err))
+}
+
+// sandboxID names the sandbox: there is one for each lease whose phase runs code of others.
+func sandboxID(as wire.Assignment) string {
+	if as.Phase == wire.Publish {
+		return ""
+	}
+	return as.LeaseId
 }
 
 func ended(err error) string {

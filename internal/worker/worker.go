@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/git"
 	"signalbox/internal/patch"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/trail"
 	"signalbox/internal/wire"
 )
 
@@ -57,6 +58,7 @@ func New(ctx context.Context, cfg Config) (_ *Worker, err error) {
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
+	w.log = slog.New(trail.Handler(w.log.Handler()))
 	if w.cfg.Hook == nil {
 		w.cfg.Hook = func(string) {}
 	}
@@ -199,6 +201,12 @@ func (w *Worker) register(ctx context.Context, r wire.WorkerRegister) error {
 	w.mu.Unlock()
 	w.log.Info("worker ready", "worker_id", boot.WorkerId, "boot_id", boot.BootId, "isolation", string(w.box.Tier()), "phases", w.cfg.Phases)
 	return nil
+}
+
+func (w *Worker) workerID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.boot.WorkerId
 }
 
 func (w *Worker) bootID() string {

@@ -16,11 +16,13 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"signalbox/internal/config"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/trail"
 	"signalbox/internal/wire"
 	"signalbox/internal/worker"
 )
@@ -64,6 +66,19 @@ func Main(args []string, o Options) int {
 		return 2
 	}
 	cfg.Hook = o.Hook
+	tracer, flush, err := trail.Open(context.Background(), "signalbox-worker", version(), o.Lookup)
+	if err != nil {
+		fmt.Fprintln(o.Stderr, "signalbox-worker: not started:", err)
+		return 2
+	}
+	cfg.Tracer = tracer
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if err := flush(ctx); err != nil {
+			fmt.Fprintln(o.Stderr, "signalbox-worker: traces were not sent:", err)
+		}
+	}()
 	if err := work(cfg, f.Check, o.Stdout); err != nil {
 		fmt.Fprintln(o.Stderr, "signalbox-worker:", err)
 		return 1
