@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	// The audit reads logs with the product's own words; the interleavings know Postgres's protocol and no product.
 	"internal/dbtest/audit":      {"internal/evidence", "internal/run"},
 	"internal/dbtest/interleave": {},
+	"internal/mutants":           {},
 	"internal/e2e/crashworker":   {"internal/sandbox", "internal/workercmd"},
 }
 

@@ -170,6 +170,9 @@ func TestWhaleDelaysNobody(t *testing.T) {
 	d := dbtest.New(t)
 	whale := &world{World: drive.New(t, d, drive.Options{}), db: d}
 	whale.plant(t, got(whale.Run(t.Context(), drive.Ordinary()))(t), "whale", backlog-1)
+	// Two hundred people of the whale ask: none of them holds much, the whale does.
+	_, err := whale.Owner.Exec(t.Context(), `UPDATE run_queue SET user_id = md5('person' || hashtext(run_id::text) % 200)::uuid`)
+	must(t, err)
 	c := got(whale.Store.CreateWorkerCredential(t.Context(), db.WorkerCredential{Tenant: whale.Tenant, Name: "everywhere", Phases: run.Phases()}, uuid.NewString()))(t)
 	id := db.WorkerID{ID: c.ID, Name: c.Name, Phases: run.Phases()}
 	boot := got(whale.Store.RegisterBoot(t.Context(), id, db.Boot{Name: id.Name, Version: "test", Phases: run.Phases(), Isolation: "bwrap", MaxConcurrent: 1000}))(t)
