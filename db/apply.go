@@ -59,10 +59,12 @@ const maxTries = 3
 
 // Apply is the one door: it loads the run, decides, reduces, and writes state,
 // event, queue, lease, gate, attempt, outbox and key as one transaction that is
-// guarded by the run's version, together with whoever writes at the same time. A
-// losing racer decides again on the new truth, at most three times. A change that concerns the task as well is made under the
-// run's and the task's row locks. A repeat gets the first answer: the statement
-// refuses a key that was used, so only a refusal is worth looking the key up.
+// guarded by the run's version, together with whoever writes at the same time;
+// what it means for the task is part of it. A losing racer decides again on the
+// new truth, at most three times; so does one whose task moved meanwhile. A change
+// that is audited is made under the run's and the task's row locks. A repeat gets
+// the first answer: the statement refuses a key that was used, so only a refusal is
+// worth looking the key up.
 func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 	taken := false
 	for try := range maxTries {
@@ -78,6 +80,8 @@ func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 		case keyTaken(err):
 			taken = true
 			continue
+		case transient(err) && try == maxTries-1:
+			// It was not a race: the database was held up all the time.
 		case errors.Is(err, errMoved), transient(err):
 			continue
 		case try == 0 && staleLease(err):
@@ -141,14 +145,20 @@ func (s *Store) applyOptimistic(ctx context.Context, ref Ref, in Intent, look bo
 	if err != nil {
 		return Ack{}, err
 	}
-	if in.Audit != nil || touchesTask(steps) {
+	if in.Audit != nil {
 		return Ack{}, errNeedsLocks
 	}
 	w, err := s.writeOf(ref, row.Run, steps, ack, in)
 	if err != nil {
 		return Ack{}, err
 	}
+	if err := s.taskOf(ctx, w, steps); err != nil {
+		return Ack{}, err
+	}
 	done, err := s.commit(ctx, w)
+	if taskMoved(err) {
+		return Ack{}, errMoved
+	}
 	if err != nil {
 		return Ack{}, fmt.Errorf("write transition: %w", err)
 	}

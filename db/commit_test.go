@@ -181,3 +181,31 @@ func TestCloseWritesWhatWasAccepted(t *testing.T) {
 		t.Errorf("%d runs are PREPARING, want %d", n, len(ats)+2)
 	}
 }
+
+// R-TRN-4: what the end of a run means for its task is part of the same transaction. Where the task has moved meanwhile
+// nothing is written, and the end is decided again on the task as it is; others in the batch are not held up.
+func TestATaskThatMovedFailsTheEndOfItsRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{MaxConns: 30})
+	ends, other := w.at(t, run.Executing), w.at(t, run.Leased)
+	h := w.hold(t)
+	h.wg.Go(func() {
+		ack, err := ends.Lease.Do(context.WithoutCancel(t.Context()), run.AttemptHasFailed{Code: run.CodeTaskContractInvalid})
+		if err != nil || ack.State != run.Failed {
+			t.Errorf("the end of the run: %s, %v", ack.State, err)
+		}
+	})
+	h.start(t, other)
+	h.await(t, 2)
+	w.owner(t, `UPDATE tasks SET version = version + 1 WHERE id = '`+ends.Task.Task.String()+`'`)
+	h.release(t)
+	must(t, w.Is(t.Context(), ends.Ref, run.Failed))
+	must(t, w.Is(t.Context(), other.Ref, run.Preparing))
+	if n := w.count(t, `SELECT count(*) FROM tasks WHERE id = $1 AND state <> 'RUNNING' AND active_run_id IS NULL`, ends.Task.Task); n != 1 {
+		t.Error("the task did not hear that its run ended")
+	}
+	if n := w.count(t, `SELECT count(*) FROM task_events WHERE task_id = $1 AND kind = 'run_ended'`, ends.Task.Task); n != 1 {
+		t.Errorf("the task heard %d times that its run ended", n)
+	}
+	w.replays(t)
+}

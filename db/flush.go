@@ -96,7 +96,22 @@ func (s *Store) statements(ctx context.Context, w *write) (*pipeline, error) {
 			return nil, err
 		}
 	}
-	return p, nil
+	return p, s.writeTasks(ctx, p, w)
+}
+
+// writeTasks comes last, in lock order.
+func (s *Store) writeTasks(ctx context.Context, p *pipeline, w *write) error {
+	if len(w.tasks) == 0 {
+		return nil
+	}
+	var raw [3]json.RawMessage
+	for i, rows := range []any{w.taskBefores, w.tasks, w.taskEvents} {
+		var err error
+		if raw[i], err = encode(rows); err != nil {
+			return err
+		}
+	}
+	return s.q.WriteTasks(ctx, p, raw[0], raw[1], raw[2])
 }
 
 func (s *Store) writeRuns(ctx context.Context, p *pipeline, w *write) error {

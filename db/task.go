@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
@@ -156,6 +157,31 @@ func (s *Store) followTask(ctx context.Context, tx pgx.Tx, steps []step) error {
 		return err
 	}
 	return s.saveTask(ctx, tx, m)
+}
+
+// taskOf puts into the write what the run's steps mean for its task, as the task is now.
+func (s *Store) taskOf(ctx context.Context, w *write, steps []step) error {
+	if !touchesTask(steps) {
+		return nil
+	}
+	r := steps[0].res.Run
+	row, err := s.q.Task(ctx, s.pool, r.Tenant, r.Task)
+	if err != nil {
+		return fmt.Errorf("load task: %w", err)
+	}
+	before := taskBefore{row.ID, row.Version, r.ID}
+	m := newTaskMove(row)
+	if err := m.follow(steps); err != nil || len(m.events) == 0 {
+		return err
+	}
+	w.tasks, w.taskBefores, w.taskEvents = append(w.tasks, m.row), append(w.taskBefores, before), append(w.taskEvents, m.events...)
+	return nil
+}
+
+// taskMoved reports that a write failed because a task had moved on; see WriteTasks.
+func taskMoved(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pe.Code == "22012"
 }
 
 func (m *taskMove) follow(steps []step) error {

@@ -41,6 +41,9 @@ type write struct {
 	outbox            []sqlc.Outbox
 	pauses            []pauseRow
 	probes, probed    []probeRow
+	tasks             []sqlc.Task
+	taskBefores       []taskBefore
+	taskEvents        []sqlc.TaskEvent
 	// ready lists the phases that got a READY item, for the bell.
 	ready map[uuid.UUID]run.Phase
 	// moves are the events of each run, for the bell.
@@ -57,6 +60,13 @@ type keyRow struct {
 type versionRow struct {
 	ID      uuid.UUID `json:"id"`
 	Version int64     `json:"version"`
+}
+
+// taskBefore is the version that a task must still have, and the run without whose transition it does not move.
+type taskBefore struct {
+	ID      uuid.UUID `json:"id"`
+	Version int64     `json:"version"`
+	RunID   uuid.UUID `json:"run_id"`
 }
 
 // gateMove is an update of a gate; what is nil stays as it is.
@@ -365,6 +375,7 @@ func (w *write) join(o *write) {
 	w.attestations, w.movedAttestations = append(w.attestations, o.attestations...), append(w.movedAttestations, o.movedAttestations...)
 	w.policyDecisions, w.outbox = append(w.policyDecisions, o.policyDecisions...), append(w.outbox, o.outbox...)
 	w.pauses, w.probes, w.probed = append(w.pauses, o.pauses...), append(w.probes, o.probes...), append(w.probed, o.probed...)
+	w.tasks, w.taskBefores, w.taskEvents = append(w.tasks, o.tasks...), append(w.taskBefores, o.taskBefores...), append(w.taskEvents, o.taskEvents...)
 }
 
 // changes lists what to ring after the commit.

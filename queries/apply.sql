@@ -182,6 +182,27 @@ WHERE o.topic <> 'reconcile_effects'
    OR EXISTS (SELECT 1 FROM operations p WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
 ORDER BY u.id, o.seq;
 
+-- name: WriteTasks :exec
+-- What the end of a run, or its wait for a person, means for its task: guarded by the task's version. A task that somebody moved
+-- meanwhile fails the whole transaction (division by zero), because a run may not end without its task hearing of it.
+WITH moved AS (
+    UPDATE tasks SET state = x.state, version = x.version, runs_used = x.runs_used, active_run_id = x.active_run_id,
+        cancel_requested = x.cancel_requested, awaits_merge = x.awaits_merge, auto_run = x.auto_run, reason = x.reason,
+        reason_words = x.reason_words, updated_at = clock_timestamp()
+    FROM jsonb_populate_recordset(NULL::tasks, @tasks::jsonb) x
+    JOIN jsonb_to_recordset(@befores::jsonb) AS b(id uuid, version bigint, run_id uuid) ON b.id = x.id
+    JOIN runs u ON u.id = b.run_id AND u.xmin = pg_current_xact_id()::xid
+    WHERE tasks.id = x.id AND tasks.tenant_id = x.tenant_id AND tasks.version = b.version
+    RETURNING tasks.id
+), told AS (
+    INSERT INTO task_events (tenant_id, task_id, seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, reason, run_id)
+    SELECT e.tenant_id, e.task_id, e.seq, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state, e.reason, e.run_id
+    FROM jsonb_populate_recordset(NULL::task_events, @task_events::jsonb) e JOIN moved ON moved.id = e.task_id
+    ORDER BY e.task_id, e.seq
+)
+SELECT 1 / (CASE WHEN (SELECT count(*) FROM moved) = (SELECT count(*) FROM jsonb_to_recordset(@befores::jsonb) AS w(run_id uuid)
+    JOIN runs u ON u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid) THEN 1 ELSE 0 END);
+
 -- name: InsertRun :exec
 INSERT INTO runs (
     id, tenant_id, task_id, repository_id, campaign_id, mode, risk, state, version, policy_version, limits, attempt_no, attempt_id, released,
