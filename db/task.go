@@ -171,8 +171,12 @@ func (s *Store) taskOf(ctx context.Context, w *write, steps []step) error {
 	}
 	before := taskBefore{row.ID, row.Version, r.ID}
 	m := newTaskMove(row)
-	if err := m.follow(steps); err != nil || len(m.events) == 0 {
-		return err
+	if err := m.follow(steps); err != nil {
+		// The run was read before its task: somebody who ended the run in between has moved the task already.
+		return fmt.Errorf("%w: %w", errMoved, err)
+	}
+	if len(m.events) == 0 {
+		return nil
 	}
 	w.tasks, w.taskBefores, w.taskEvents = append(w.tasks, m.row), append(w.taskBefores, before), append(w.taskEvents, m.events...)
 	return nil
