@@ -214,65 +214,6 @@ func roles(names []string) []policy.Role {
 	return out
 }
 
-// spentFacts compares what the run used up with its snapshotted limits.
-func (s *Store) spentFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, now time.Time, f *run.Facts) error {
-	u, err := s.q.RunSpent(ctx, h, r.ID)
-	if err != nil {
-		return fmt.Errorf("load usage: %w", err)
-	}
-	words := overspent(r.Limits, u)
-	active := time.Duration(row.ActiveMs) * time.Millisecond
-	if counts(r.State) {
-		active += now.Sub(row.StateSince)
-	}
-	if l := r.Limits.RunTimeout.Std(); l > 0 && active > l {
-		f.Overdue = true
-		words = fmt.Sprintf("The run has been active for %s; the limit is %s.", active.Round(time.Second), l)
-	}
-	f.Drained = u.Drained
-	f.Policy.BudgetLeft, f.Policy.BudgetWords = words == "", words
-	f.Spent = words != ""
-	return nil
-}
-
-// costExceeded reports whether the limit of cost itself is reached.
-func costExceeded(l run.Limits, u sqlc.RunSpentRow) bool {
-	return l.CostCents > 0 && u.CostMicros >= l.CostCents*10_000
-}
-
-// overspent says in words which limit is reached, or "".
-func overspent(l run.Limits, u sqlc.RunSpentRow) string {
-	for _, c := range []struct {
-		used, limit int64
-		what        string
-	}{
-		{u.InputTokens, l.TokensIn, "input tokens"}, {u.OutputTokens, l.TokensOut, "output tokens"},
-		{u.ToolCalls, int64(l.ToolCalls), "tool calls"}, {u.AgentIterations, int64(l.AgentIterations), "agent iterations"},
-		{u.ProviderCalls, l.ProviderCalls, "calls of the model's provider"},
-		{u.CostMicros, l.CostCents * 10_000, "millionths of the currency"},
-	} {
-		if c.limit > 0 && c.used >= c.limit {
-			return fmt.Sprintf("The run used %d %s; the limit is %d.", c.used, c.what, c.limit)
-		}
-	}
-	for _, c := range []struct {
-		used  time.Duration
-		limit policy.Duration
-		what  string
-	}{
-		{time.Duration(u.ToolMs) * time.Millisecond, l.ShellTime, "in the agent's commands"},
-		{seconds(u.VerifierSeconds), l.VerifierTime, "verifying"},
-		{seconds(u.SandboxSeconds), l.SandboxTime, "in sandboxes"},
-	} {
-		if c.limit > 0 && c.used >= c.limit.Std() {
-			return fmt.Sprintf("The run spent %s %s; the limit is %s.", c.used.Round(time.Second), c.what, c.limit)
-		}
-	}
-	return ""
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
 // patchFacts reads what the server itself found in the stored patch.
 func (s *Store) patchFacts(ctx context.Context, h sqlc.DBTX, r run.Run, c run.PatchSubmitted, f *run.Facts) error {
 	a, err := s.artifactOf(ctx, h, r, c.Artifact, "patch")
