@@ -184,20 +184,6 @@ func toArtifact(r sqlc.PageArtifactRow) ArtifactInfo {
 	return a
 }
 
-// Spent is what a run has used so far. Reports is 0 where nobody said anything.
-type Spent struct {
-	InputTokens, OutputTokens, CostMicros, Reports int64
-}
-
-// Spent sums what was reported for a run.
-func (s *Store) Spent(ctx context.Context, tenant, id uuid.UUID) (Spent, error) {
-	r, err := s.q.PageUsage(ctx, s.pool, tenant, id)
-	if err != nil {
-		return Spent{}, fmt.Errorf("sum usage: %w", err)
-	}
-	return Spent{r.InputTokens, r.OutputTokens, r.CostMicros, r.Reports}, nil
-}
-
 // PullInfo is a pull request that we opened.
 type PullInfo struct {
 	ID, Repository, Task, Run     uuid.UUID

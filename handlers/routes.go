@@ -184,6 +184,7 @@ func (s *server) routes() []route {
 		op("listRuns", reads, s.apiRuns),
 		op("getRun", evidence, s.apiRun),
 		op("listRunEvents", reads, s.apiRunEvents),
+		op("getRunCost", reads, s.apiRunCost),
 		op("listRunSteps", reads, s.apiRunSteps),
 		op("readRunLogs", reads, s.apiRunLogs),
 		op("listRunArtifacts", evidence, s.apiRunArtifacts),

@@ -208,7 +208,7 @@ func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limi
 
 // runFacts is the side column.
 func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error) {
-	usage, err := s.store.Spent(r.Context(), who(r).tenant, info.ID)
+	cost, err := s.store.RunCost(r.Context(), db.Ref{Tenant: who(r).tenant, Run: info.ID})
 	if err != nil {
 		return web.RunFacts{}, err
 	}
@@ -227,12 +227,10 @@ func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error
 	if info.Patch != nil {
 		f.PatchDigest, f.PatchRevision, f.Files, f.Added, f.Removed = info.Patch.Digest, info.Patch.Revision, info.Patch.Files, info.Patch.Added, info.Patch.Removed
 	}
-	if usage.InputTokens+usage.OutputTokens > 0 {
-		f.Tokens = fmt.Sprintf("%d in, %d out", usage.InputTokens, usage.OutputTokens)
+	if in, out := cost.TokensIn.Actual+cost.TokensIn.Estimated, cost.TokensOut.Actual+cost.TokensOut.Estimated; in+out > 0 {
+		f.Tokens = fmt.Sprintf("%d in, %d out", in, out)
 	}
-	if usage.CostMicros > 0 {
-		f.Cost = fmt.Sprintf("%.4f", float64(usage.CostMicros)/1e6)
-	}
+	f.Cost = costWords(cost)
 	if f.SameWorker, _, err = s.verifier(r, info); err != nil {
 		return f, err
 	}

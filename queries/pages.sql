@@ -144,11 +144,6 @@ SELECT a.id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.siz
 FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id
 WHERE a.tenant_id = $1 AND a.id = $2;
 
--- name: PageUsage :one
-SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
-       coalesce(sum(cost_micros), 0)::bigint AS cost_micros, count(*)::bigint AS reports
-FROM usages WHERE tenant_id = $1 AND run_id = $2;
-
 -- name: PageVerification :one
 SELECT artifact_id, attempt_no, digest, patch_digest, passed, infrastructure, summary, created_at
 FROM verifications WHERE tenant_id = $1 AND run_id = $2 ORDER BY created_at DESC LIMIT 1;

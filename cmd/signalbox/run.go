@@ -13,6 +13,7 @@ import (
 type runCmd struct {
 	List   runListCmd   `cmd:"" help:"List runs, newest first."`
 	Show   runShowCmd   `cmd:"" help:"Show one run."`
+	Cost   runCostCmd   `cmd:"" help:"Show what one run cost so far."`
 	Events runEventsCmd `cmd:"" help:"Tell what happened to a run."`
 	Logs   runLogsCmd   `cmd:"" help:"Print what programs wrote."`
 	Patch  runPatchCmd  `cmd:"" help:"Print the newest stored patch."`

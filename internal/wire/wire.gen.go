@@ -1127,6 +1127,18 @@ type Contract struct {
 	Verification []VerificationCommand `json:"verification,omitempty,omitzero"`
 }
 
+// CostAmount One dimension of cost.
+type CostAmount struct {
+	// Actual What was measured or reported.
+	Actual int64 `json:"actual"`
+
+	// Estimated What was only estimated.
+	Estimated int64 `json:"estimated"`
+
+	// Maximum The run's limit; absent where it has none.
+	Maximum int64 `json:"maximum,omitempty,omitzero"`
+}
+
 // Decision One person's decision on one revision.
 type Decision struct {
 	// Actor Who did something. Names are labels and never identify.
@@ -2196,6 +2208,48 @@ type RunCommand struct {
 	Stopped              *Stopped              `json:"stopped,omitempty"`
 	VerificationReported *VerificationReported `json:"verification_reported,omitempty"`
 	VerificationStarted  *VerificationStarted  `json:"verification_started,omitempty"`
+}
+
+// RunCost What a run cost and may cost. Times in milliseconds, money in millionths of the installation's currency.
+type RunCost struct {
+	// CiMs One dimension of cost.
+	CiMs CostAmount `json:"ci_ms"`
+
+	// EstimatedMicros Money that was only estimated.
+	EstimatedMicros int64 `json:"estimated_micros"`
+
+	// ExceededAt When the limit was first seen to be reached.
+	ExceededAt time.Time `json:"exceeded_at,omitempty,omitzero"`
+
+	// MaxMicros The run's limit; absent where it has none.
+	MaxMicros int64 `json:"max_micros,omitempty,omitzero"`
+
+	// ProviderCalls One dimension of cost.
+	ProviderCalls CostAmount `json:"provider_calls"`
+
+	// ReportedMicros Money that agents reported.
+	ReportedMicros int64 `json:"reported_micros"`
+
+	// ReviewMs One dimension of cost.
+	ReviewMs CostAmount `json:"review_ms"`
+
+	// SandboxMs One dimension of cost.
+	SandboxMs CostAmount `json:"sandbox_ms"`
+
+	// StorageBytes One dimension of cost.
+	StorageBytes CostAmount `json:"storage_bytes"`
+
+	// TokensIn One dimension of cost.
+	TokensIn CostAmount `json:"tokens_in"`
+
+	// TokensOut One dimension of cost.
+	TokensOut CostAmount `json:"tokens_out"`
+
+	// ToolMs One dimension of cost.
+	ToolMs CostAmount `json:"tool_ms"`
+
+	// UnpricedCalls Calls of a model that nobody put a price on.
+	UnpricedCalls int64 `json:"unpriced_calls"`
 }
 
 // RunEvent One recorded event.
@@ -3535,6 +3589,13 @@ type ClientInterface interface {
 	// Corresponds with POST /runs/{run_id}/commands (the `PostRunCommand` operationId).
 	PostRunCommand(ctx context.Context, runId RunId, params *PostRunCommandParams, body PostRunCommandJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetRunCost What the run cost so far
+	//
+	// Eight dimensions and money. What agents reported, what was estimated and what nobody put a price on are kept apart and never added up as one.
+	//
+	// Corresponds with GET /runs/{run_id}/cost (the `GetRunCost` operationId).
+	GetRunCost(ctx context.Context, runId RunId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRunEvents What happened to the run, in order
 	//
 	// The events of one run are gapless; `seq` equals the run's version at that moment. Ask again with the last `seq` you saw.
@@ -4479,6 +4540,23 @@ func (c *Client) PostRunCommandWithBody(ctx context.Context, runId RunId, params
 // Corresponds with POST /runs/{run_id}/commands (the `PostRunCommand` operationId).
 func (c *Client) PostRunCommand(ctx context.Context, runId RunId, params *PostRunCommandParams, body PostRunCommandJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPostRunCommandRequest(c.Server, runId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRunCost What the run cost so far
+//
+// Eight dimensions and money. What agents reported, what was estimated and what nobody put a price on are kept apart and never added up as one.
+//
+// Corresponds with GET /runs/{run_id}/cost (the `GetRunCost` operationId).
+func (c *Client) GetRunCost(ctx context.Context, runId RunId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunCostRequest(c.Server, runId)
 	if err != nil {
 		return nil, err
 	}
@@ -6587,6 +6665,40 @@ func NewPostRunCommandRequestWithBody(server string, runId RunId, params *PostRu
 	return req, nil
 }
 
+// NewGetRunCostRequest constructs an http.Request for the GetRunCost method
+func NewGetRunCostRequest(server string, runId RunId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/runs/%s/cost", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListRunEventsRequest constructs an http.Request for the ListRunEvents method
 func NewListRunEventsRequest(server string, runId RunId, params *ListRunEventsParams) (*http.Request, error) {
 	var err error
@@ -8279,6 +8391,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /runs/{run_id}/commands (the `PostRunCommand` operationId).
 	PostRunCommandWithResponse(ctx context.Context, runId RunId, params *PostRunCommandParams, body PostRunCommandJSONRequestBody, reqEditors ...RequestEditorFn) (*PostRunCommandResponse, error)
 
+	// GetRunCostWithResponse What the run cost so far
+	//
+	// Eight dimensions and money. What agents reported, what was estimated and what nobody put a price on are kept apart and never added up as one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /runs/{run_id}/cost (the `GetRunCost` operationId).
+	GetRunCostWithResponse(ctx context.Context, runId RunId, reqEditors ...RequestEditorFn) (*GetRunCostResponse, error)
+
 	// ListRunEventsWithResponse What happened to the run, in order
 	//
 	// The events of one run are gapless; `seq` equals the run's version at that moment. Ask again with the last `seq` you saw.
@@ -9907,6 +10028,54 @@ func (r PostRunCommandResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PostRunCommandResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRunCostResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunCost
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRunCostResponse) GetJSON200() *RunCost {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunCostResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunCostResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunCostResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunCostResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunCostResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11760,6 +11929,21 @@ func (c *ClientWithResponses) PostRunCommandWithResponse(ctx context.Context, ru
 	return ParsePostRunCommandResponse(rsp)
 }
 
+// GetRunCostWithResponse What the run cost so far
+//
+// Eight dimensions and money. What agents reported, what was estimated and what nobody put a price on are kept apart and never added up as one.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /runs/{run_id}/cost (the `GetRunCost` operationId).
+func (c *ClientWithResponses) GetRunCostWithResponse(ctx context.Context, runId RunId, reqEditors ...RequestEditorFn) (*GetRunCostResponse, error) {
+	rsp, err := c.GetRunCost(ctx, runId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunCostResponse(rsp)
+}
+
 // ListRunEventsWithResponse What happened to the run, in order
 //
 // The events of one run are gapless; `seq` equals the run's version at that moment. Ask again with the last `seq` you saw.
@@ -13244,6 +13428,39 @@ func ParsePostRunCommandResponse(rsp *http.Response) (*PostRunCommandResponse, e
 			headers.IdempotencyReplayed = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetRunCostResponse parses an HTTP response from a GetRunCostWithResponse call
+func ParseGetRunCostResponse(rsp *http.Response) (*GetRunCostResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunCostResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunCost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -1296,31 +1296,6 @@ func (q *Queries) PageTasks(ctx context.Context, db DBTX, arg PageTasksParams) (
 	return items, nil
 }
 
-const pageUsage = `-- name: PageUsage :one
-SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
-       coalesce(sum(cost_micros), 0)::bigint AS cost_micros, count(*)::bigint AS reports
-FROM usages WHERE tenant_id = $1 AND run_id = $2
-`
-
-type PageUsageRow struct {
-	InputTokens  int64 `json:"input_tokens"`
-	OutputTokens int64 `json:"output_tokens"`
-	CostMicros   int64 `json:"cost_micros"`
-	Reports      int64 `json:"reports"`
-}
-
-func (q *Queries) PageUsage(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (PageUsageRow, error) {
-	row := db.QueryRow(ctx, pageUsage, tenantID, runID)
-	var i PageUsageRow
-	err := row.Scan(
-		&i.InputTokens,
-		&i.OutputTokens,
-		&i.CostMicros,
-		&i.Reports,
-	)
-	return i, err
-}
-
 const pageVerification = `-- name: PageVerification :one
 SELECT artifact_id, attempt_no, digest, patch_digest, passed, infrastructure, summary, created_at
 FROM verifications WHERE tenant_id = $1 AND run_id = $2 ORDER BY created_at DESC LIMIT 1

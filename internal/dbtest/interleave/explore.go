@@ -153,9 +153,12 @@ func (o *order) at(s state) (out []int) {
 func (e Explorer) once(t testing.TB, sessions []Session, prefix []int) (trace []choice, waited bool) {
 	t.Helper()
 	o := &order{states: make([]state, len(sessions)), news: make(chan struct{}, 1), free: make(chan struct{})}
+	// All of them before the first session moves: its gate reads the list.
+	for range sessions {
+		o.gos = append(o.gos, make(chan struct{}))
+	}
 	var wg sync.WaitGroup
 	for n, s := range sessions {
-		o.gos = append(o.gos, make(chan struct{}))
 		s.Gate.set(func() {
 			o.set(n, stays)
 			select {
