@@ -131,13 +131,16 @@ func (s *Store) workersByHash(ctx context.Context, hashes [][]byte) []coalesce.R
 	return answers(keys, by, err)
 }
 
+// CodeStopping is the code of the fault that a call gets while the Store is being closed. It is no failure of anything.
+const CodeStopping = "stopping"
+
 // busy says in words that a call was not taken.
 func busy(err error) error {
 	switch {
 	case errors.Is(err, coalesce.ErrFull):
 		return fault.Wrap(fault.Unavailable, err, "Nothing was changed: too many requests are waiting. Repeat it in a moment.")
 	case errors.Is(err, coalesce.ErrClosed):
-		return fault.Wrap(fault.Unavailable, err, "Nothing was changed: the server is stopping. Repeat it in a moment.")
+		return fault.Wrap(fault.Unavailable, err, "Nothing was changed: the server is stopping. Repeat it in a moment.").WithCode(CodeStopping)
 	case err != nil:
 		return fmt.Errorf("together with others: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
+	"signalbox/db"
 	"signalbox/internal/fault"
 	"signalbox/internal/trail"
 	"signalbox/internal/typeid"
@@ -158,7 +159,8 @@ func (s *server) logRequest(r *http.Request, rec *recorder, l *request) {
 		if k := fault.KindOf(l.err); k == fault.Internal || k == fault.Unavailable {
 			level = slog.LevelError
 		}
-		if errors.Is(l.err, context.Canceled) {
+		f, ok := errors.AsType[*fault.Error](l.err)
+		if errors.Is(l.err, context.Canceled) || ok && f.Code == db.CodeStopping {
 			level = slog.LevelInfo
 		}
 	}
