@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
 )
@@ -58,14 +59,19 @@ func (s *Store) RunningSteps(ctx context.Context, after uuid.UUID, limit int) ([
 	return out, nil
 }
 
-// TimeOutStep ends a step that took too long; what the worker says of it later changes nothing.
+// TimeOutStep ends a step that took too long; what the worker says of it later changes nothing. One that has ended
+// meanwhile, or was ended by another replica, is a Conflict.
 func (s *Store) TimeOutStep(ctx context.Context, o Overtime) error {
 	words := fmt.Sprintf("The step took longer than %s.", policy.Duration(o.Limit))
 	n, err := s.q.TimeOutStep(ctx, s.pool, words, o.Ref.Tenant, o.Key)
-	if err == nil && n > 0 {
-		s.ring(Change{Tenant: o.Ref.Tenant, Run: o.Ref.Run})
+	if err != nil {
+		return fmt.Errorf("time out a step: %w", err)
 	}
-	return wrap("time out a step", err)
+	if n == 0 {
+		return fault.New(fault.Conflict, "Nothing was changed: the step has ended.").WithCode("not_running")
+	}
+	s.ring(Change{Tenant: o.Ref.Tenant, Run: o.Ref.Run})
+	return nil
 }
 
 // WaitingRuns lists runs whose work waits for a worker or for its time, with how long they have been active.
