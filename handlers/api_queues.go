@@ -3,6 +3,7 @@ package handlers
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 
 	"github.com/go-chi/chi/v5"
 
@@ -50,6 +51,9 @@ func (s *server) apiAdvice(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, r, http.StatusOK, out)
 }
 
+// queueName is what policy accepts as the name of a queue.
+var queueName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
 // queueRequest is a person's request about the queue that the address names.
 func (s *server) queueRequest(r *http.Request, action, reason string) (db.Request, string, error) {
 	key, err := idempotencyKey(r)
@@ -57,8 +61,8 @@ func (s *server) queueRequest(r *http.Request, action, reason string) (db.Reques
 		return db.Request{}, "", err
 	}
 	queue, err := url.PathUnescape(chi.URLParam(r, "queue"))
-	if err != nil {
-		return db.Request{}, "", fault.New(fault.Invalid, "Nothing was changed: the queue's name cannot be read.").WithField("queue")
+	if err != nil || !queueName.MatchString(queue) {
+		return db.Request{}, "", fault.New(fault.Invalid, "Nothing was changed: this is no name of a queue. A name has 1 to 64 letters, digits, dots, dashes or underscores.").WithField("queue")
 	}
 	in, err := s.request(r, key, reason, act{action: action, object: "queue", id: queue, reason: reason})
 	return in, queue, err
