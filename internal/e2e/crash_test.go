@@ -118,7 +118,7 @@ func TestCrashTooOften(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := rig.New(t, rig.Options{Workers: -1, Policy: "schema: 1\nversion: twice-1\nlimits: {max_attempts: 2, redeliveries: 1, max_runs: 1}\nauto_pr: {allowed: true}\n"})
+			r := rig.New(t, rig.Options{Workers: -1, Policy: "schema: 1\nversion: twice-1\nlimits: {max_attempts: 2, max_crashes: 2, redeliveries: 1, max_runs: 1}\nauto_pr: {allowed: true}\n"})
 			p := newPoints(t)
 			repo := r.Repository("acme/shop", rig.Shop())
 			_, run := r.Submit(wire.TaskCreate{RepositoryId: repo.ID(), Title: "Raise the tax", AutoPr: true, Goal: rig.Recipe("Tax is 20 per cent now.", rig.Act{Do: "say", New: "Looking for the rate."}, good())})
