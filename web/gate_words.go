@@ -15,6 +15,10 @@ func gateStream(d GatePageData) string {
 	return GateStreamURL(d.Panel.GateID, d.Panel.Revision)
 }
 
+func noticeTarget(d GateNoticeData) string {
+	return fmt.Sprintf(`#gate-notice[data-revision="%d"]`, d.Shown)
+}
+
 func gateHeading(d GatePanelData) string {
 	switch d.Kind {
 	case "plan":
