@@ -166,7 +166,7 @@ func patchCases() []badCase {
 		{name: "a patch of too many lines", acts: []rig.Act{good(), sh(`seq 1 9000 > long.txt`)},
 			state: failed, category: "JUDGE_REJECTED", code: "JUDGE_REJECTED", says: "9002 changed lines; at most 5000", kept: withPatch},
 		{name: "a patch of too many bytes", acts: []rig.Act{good(), sh(`seq 1 900000 > huge.txt`)},
-			state: failed, category: "TOOL_FAILED", code: "PATCH_TOO_LARGE", says: "bytes; the limit is", kept: []string{"patch"}},
+			state: failed, category: "TOOL_FAILED", code: "PATCH_TOO_LARGE", says: "bytes; the limit is 2097152", kept: []string{"patch"}},
 		{name: "a patch of very many bytes", acts: []rig.Act{good(), sh(`yes 012345678901234567890123456789 | head -c 80000000 > huge.txt`)},
 			state: failed, category: "TOOL_FAILED", code: "PATCH_TOO_LARGE", says: "larger than", kept: []string{"attempt_failure"}},
 		{name: "a file too large to read", acts: []rig.Act{good(), sh(`truncate -s 3G sparse || exit 0`)},
