@@ -92,8 +92,6 @@ func agentCases() []badCase {
 				t.Errorf("the timeline has broken text: %q", h)
 			}
 		}},
-		{name: "an agent that this worker does not have", task: profile("unheard-of"), acts: []rig.Act{good()},
-			state: failed, category: "INFRASTRUCTURE", code: "TOOL_MISSING", says: "unheard-of", kept: []string{"attempt_failure"}},
 		{name: "an agent whose program is missing", task: profile("nowhere"), acts: []rig.Act{good()},
 			state: failed, category: "INFRASTRUCTURE", code: "TOOL_MISSING", says: "could not be started", kept: []string{"attempt_failure"}},
 	}
