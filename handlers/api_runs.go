@@ -89,6 +89,17 @@ func (s *server) apiRun(w http.ResponseWriter, r *http.Request) error {
 		shown.RetryAt, shown.QueueReason = wait.Until, wait.Reason.Words
 		answer.Sentence = web.StateSentence(shown, now)
 	}
+	if info.Reason == run.CodeQueueTimeout {
+		// What it waited for is in the event that ended it, its last.
+		last, err := s.eventsAfter(r, info, info.Version-1, 1)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		shown := runView(info, now)
+		shown.WaitedFor = waitedFor(last)
+		answer.Sentence = web.StateSentence(shown, now)
+	}
 	return s.answer(w, r, http.StatusOK, answer)
 }
 

@@ -124,7 +124,7 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 	}
 	v.StateSeconds = web.StateTimes(events, now)
 	if info.State.Terminal() || info.State == run.Cancelling {
-		v.EndedFrom = web.EndedFrom(events)
+		v.EndedFrom, v.WaitedFor = web.EndedFrom(events), waitedFor(events)
 	}
 	if info.Queued != "" {
 		wait, err := s.store.Why(r.Context(), p.tenant, info.ID)
@@ -204,6 +204,14 @@ func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limi
 		shown = append(shown, t)
 	}
 	return shown, nil
+}
+
+// waitedFor is what the last event says that the run had waited for.
+func waitedFor(events []web.TimelineEvent) string {
+	if len(events) == 0 {
+		return ""
+	}
+	return web.WaitedFor(events[len(events)-1])
 }
 
 // runFacts is the side column.

@@ -53,6 +53,7 @@ type RunView struct {
 	PatchGate    bool      // the rail shows a patch gate
 	MyTurn       bool      // the signed-in person may decide the gate
 	EndedFrom    string    // state before the terminal one, so that the rail shows where it ended
+	WaitedFor    string    // why nobody had taken it when its time in the queue was over; may be empty
 	Category     string    // failure category
 	ReasonCode   string
 	Reason       string // sentence of the ending or of the cancel request

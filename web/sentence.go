@@ -67,7 +67,11 @@ func sayQueue(ev TimelineEvent, d payload) (Line, bool) {
 		case "DEFER_TIMEOUT":
 			return Line{Tone: ui.ToneExpired, Text: "Admission was put off for too long, so the run expired. Nothing was executed."}, true
 		case "QUEUE_TIMEOUT":
-			return Line{Tone: ui.ToneExpired, Text: "No worker took the run in time, so it expired. What was stored is kept."}, true
+			l := Line{Tone: ui.ToneExpired, Text: "No worker took the run in time, so it expired. What was stored is kept."}
+			if why := WaitedFor(ev); why != "" {
+				l.Text += " Why it still waited then: " + why
+			}
+			return l, true
 		}
 		return Line{Tone: ui.ToneExpired, Text: "The run waited too long and expired. What was stored is kept."}, true
 	case "run_timeout":
@@ -77,6 +81,15 @@ func sayQueue(ev TimelineEvent, d payload) (Line, bool) {
 		return Line{Tone: ui.ToneExpired, Text: "The run used up its active time and expired. What was stored is kept."}, true
 	}
 	return Line{}, false
+}
+
+// WaitedFor says why nobody had taken a run when its time in the queue was over; empty for every other event and where
+// an older version recorded none.
+func WaitedFor(ev TimelineEvent) string {
+	if ev.Kind != "timeout" {
+		return ""
+	}
+	return sentence(payload(ev.Data).str("why"))
 }
 
 func leaseText(ev TimelineEvent, d payload) string {

@@ -195,6 +195,9 @@ func endSentence(r RunView) string {
 		if r.Reason != "" {
 			s += " " + sentence(r.Reason)
 		}
+		if r.WaitedFor != "" {
+			s += " Why it still waited then: " + sentence(r.WaitedFor)
+		}
 		return s + " What was stored is kept."
 	default:
 		return ui.RunStatus(r.State).Word + "."

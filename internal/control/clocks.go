@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"signalbox/db"
+	"signalbox/internal/patch"
 	"signalbox/internal/run"
 )
 
@@ -88,7 +91,7 @@ func (c *QueueClock) RunOnce(ctx context.Context) (int, error) {
 					return false, i.Broken
 				}
 				_, err := c.Store.Apply(ctx, i.Ref, db.Intent{Key: "queue-timeout-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "queue clock"},
-					Payload: run.TimeoutEvent{Code: run.CodeQueueTimeout}})
+					Payload: run.TimeoutEvent{Code: run.CodeQueueTimeout, Why: c.why(ctx, i.Ref)}})
 				return true, err
 			})
 		},
@@ -99,6 +102,34 @@ func (c *QueueClock) RunOnce(ctx context.Context) (int, error) {
 				return err
 			})
 		})
+}
+
+// why is what the run waited for, in words that its history keeps. A look that fails keeps no run waiting longer.
+func (c *QueueClock) why(ctx context.Context, ref db.Ref) string {
+	wait, err := c.Store.Why(ctx, ref.Tenant, ref.Run)
+	if err != nil {
+		if c.Log != nil {
+			c.Log.WarnContext(ctx, "why a run waited too long is not known", "run_id", ref.Run, "error", err)
+		}
+		return ""
+	}
+	return oneLine(wait.Reason.Words, maxWhy)
+}
+
+// maxWhy bounds, in bytes, what an event keeps of why nobody took a run.
+const maxWhy = 600
+
+// oneLine makes text that may hold names and reasons of anybody fit for a sentence: one line, nothing hidden, at most so
+// many bytes and a mark where it was cut.
+func oneLine(text string, most int) string {
+	shown, _ := patch.Reveal(strings.Join(strings.Fields(text), " "))
+	if len(shown) <= most {
+		return shown
+	}
+	for most > 0 && !utf8.RuneStart(shown[most]) {
+		most--
+	}
+	return shown[:most] + "…"
 }
 
 // UseClocks end what takes longer than it may while its lease goes on: steps, sandboxes and verifiers.

@@ -1,10 +1,13 @@
 package control_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"signalbox/db"
 	"signalbox/internal/control"
@@ -203,9 +206,42 @@ func TestQueueTimeout(t *testing.T) {
 		}
 		w.logged(t, r, run.KindTimeout, 1)
 	}
+	for _, r := range []db.Ref{fresh.Ref, verify.Ref} {
+		if why := w.why(t, r); why == "" {
+			t.Error("the event does not say what the run waited for")
+		}
+	}
 	w.is(t, taken.Ref, run.Queued)
 	if n := w.count(t, `SELECT count(*) FROM run_queue`); n != 1 {
 		t.Errorf("%d items are left, want one", n)
+	}
+}
+
+// why is what the event that ended the run says it had waited for.
+func (w *world) why(t testing.TB, ref db.Ref) string {
+	t.Helper()
+	info := w.info(t, ref)
+	events := got(w.Store.Events(t.Context(), ref.Tenant, ref.Run, info.Version-1, 1))(t)
+	var body struct {
+		Payload run.TimeoutEvent `json:"payload"`
+	}
+	must(t, json.Unmarshal(events[0].Payload, &body))
+	return body.Payload.Why
+}
+
+// R-Q-7: what somebody wrote into the reason for a pause ends as one bounded line in the history, with nothing hidden.
+func TestQueueTimeoutKeepsHostileWords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "schema: 1\nversion: x\nlimits: {queue_timeout: 1h, max_runs: 1}\n"})
+	at := w.at(t, run.Queued)
+	_, err := w.Owner.Exec(t.Context(), `INSERT INTO paused_queues (tenant_id, queue, reason, by_id, by_name) VALUES ($1, 'default', $2, 'x', 'Rita')`,
+		at.Ref.Tenant, "first\nEvent forged\u202e"+strings.Repeat("ä", 400))
+	must(t, err)
+	w.pass(t, 61*time.Minute)
+	once(t, w.queueClock(), 1)
+	why := w.why(t, at.Ref)
+	if !strings.Contains(why, "first Event forged⟦U+202E⟧") || strings.ContainsAny(why, "\n\u202e") || len(why) > 610 || !utf8.ValidString(why) || !strings.HasSuffix(why, "…") {
+		t.Errorf("the event holds %q", why)
 	}
 }
 

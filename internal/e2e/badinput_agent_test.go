@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,8 +30,18 @@ func TestAgentThatNobodyHas(t *testing.T) {
 	if got.AttemptNo != 0 || r.Count(run, "lease_acquired") != 0 {
 		t.Errorf("attempt %d: a worker had it\n%s", got.AttemptNo, r.History(run))
 	}
-	if !strings.Contains(r.History(run), "No worker took the run in time") {
-		t.Errorf("the history does not say how it ended\n%s", r.History(run))
+	const why = "No live worker offers agent:unheard-of"
+	if h := r.History(run); !strings.Contains(h, "No worker took the run in time") || !strings.Contains(h, why) {
+		t.Errorf("the history does not say how it ended and what it waited for\n%s", h)
+	}
+	if !strings.Contains(got.Sentence, why) {
+		t.Errorf("the API says %q, not what the run waited for", got.Sentence)
+	}
+	if last := r.Events(run)[len(r.Events(run))-1]; !strings.Contains(fmt.Sprint(last.Payload["why"]), why) {
+		t.Errorf("the last event holds %v", last.Payload)
+	}
+	if n := strings.Count(r.Person("rita").Get("/runs/"+run).Body, why); n < 2 {
+		t.Errorf("the page says %d times what the run waited for, want its sentence and its history", n)
 	}
 	wellNumbered(r, run)
 }

@@ -122,6 +122,9 @@ type BudgetExceededEvent struct {
 type TimeoutEvent struct {
 	sealed
 	Code Code `json:"code"`
+	// Why says in one line why nobody took the run, as it was when the time was over. It may hold names that somebody
+	// chose; events of older versions have none.
+	Why string `json:"why,omitempty"`
 }
 
 // RunTimeoutEvent ends a run that took too long.

@@ -209,7 +209,7 @@ func endPayload(r run.Run, k run.Kind, c chooser) run.Payload {
 		if r.State == run.Created {
 			return run.TimeoutEvent{Code: run.CodeDeferTimeout}
 		}
-		return run.TimeoutEvent{Code: run.CodeQueueTimeout}
+		return run.TimeoutEvent{Code: run.CodeQueueTimeout, Why: "No live worker offers agent:unheard-of."}
 	case run.KindRunTimeout:
 		return run.RunTimeoutEvent{Fail: c.pick(2) == 1}
 	case run.KindCancelRequested:
