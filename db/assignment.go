@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
 	"signalbox/internal/patch"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
@@ -54,60 +57,118 @@ type Feedback struct {
 	At                             time.Time
 }
 
-// Assignment reads what a lease's holder needs. The worker is the credential that holds the lease.
-func (s *Store) Assignment(ctx context.Context, ref Ref, worker uuid.UUID) (Assignment, error) {
-	var a Assignment
+// Assignments reads what the holders of several leases need, in the order of refs. The worker is the credential that holds
+// them all.
+func (s *Store) Assignments(ctx context.Context, refs []Ref, worker uuid.UUID) ([]Assignment, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	ids := make([]uuid.UUID, len(refs))
+	for i, r := range refs {
+		ids[i] = r.Run
+	}
+	rows, err := s.q.Assigned(ctx, s.pool, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read assignments: %w", err)
+	}
+	by := make(map[Ref]sqlc.AssignedRow, len(rows))
+	for _, r := range rows {
+		by[Ref{r.Run.TenantID, r.Run.ID}] = r
+	}
+	rules := map[uuid.UUID]policy.Rules{}
+	out := make([]Assignment, len(refs))
+	for i, ref := range refs {
+		row, ok := by[ref]
+		if !ok {
+			return nil, fault.New(fault.NotFound, "There is no such run here.")
+		}
+		if _, ok := rules[ref.Tenant]; !ok {
+			if rules[ref.Tenant], err = s.Rules(ctx, ref.Tenant); err != nil {
+				return nil, err
+			}
+		}
+		if out[i], err = toAssignment(row, rules[ref.Tenant]); err != nil {
+			return nil, err
+		}
+		// Before anything was handed in there is no maker.
+		out[i].SameWorker = row.Maker == worker
+	}
+	return out, nil
+}
+
+func toAssignment(row sqlc.AssignedRow, rules policy.Rules) (Assignment, error) {
+	a := Assignment{Rules: rules, Verification: row.VerificationID, Report: row.ReportID, Session: row.SessionID}
 	var err error
-	if a.Run, err = s.RunInfo(ctx, ref.Tenant, ref.Run); err != nil {
+	if a.Run, err = runInfo(row.Run); err != nil {
+		return a, fmt.Errorf("read assignments: %w", err)
+	}
+	if a.Task, err = taskInfo(row.Task, row.Repository.Name, row.Requester); err != nil {
 		return a, err
 	}
-	if a.Task, err = s.Task(ctx, ref.Tenant, a.Run.Task); err != nil {
+	if a.Repository, err = repositoryInfo(row.Repository, row.ForgeKind, row.ForgeName); err != nil {
 		return a, err
 	}
-	if a.Repository, err = s.Repository(ctx, ref.Tenant, a.Run.Repository); err != nil {
-		return a, err
-	}
-	if a.Rules, err = s.Rules(ctx, ref.Tenant); err != nil {
-		return a, err
-	}
-	a.Screening = screen(a.Rules, a.Task.Contract, a.Repository.Scope, a.Repository.Forbidden)
+	a.Run.TaskTitle, a.Run.RequestedBy, a.Run.AgentProfile = a.Task.Title, a.Task.RequestedBy, cmp.Or(a.Run.AgentProfile, a.Task.AgentProfile)
+	a.Run.BaseRef, a.Run.DefaultBranch, a.Run.RepositoryName = a.Task.BaseRef, a.Repository.DefaultBranch, a.Repository.Name
+	a.Screening = screen(rules, a.Task.Contract, a.Repository.Scope, a.Repository.Forbidden)
 	if a.Checks, a.ChecksDigest, err = commandSet(a.Repository.Verification, a.Task.Contract.Verification); err != nil {
 		return a, err
 	}
-	a.PlanGate = policy.Plan(a.Rules, policy.Facts{Risk: policy.Risk(a.Run.Risk), PlanGateAsked: a.Task.Contract.PlanGate}).Gate
-	if err := s.assignEvidence(ctx, ref, &a); err != nil {
-		return a, err
+	a.PlanGate = policy.Plan(rules, policy.Facts{Risk: policy.Risk(a.Run.Risk), PlanGateAsked: a.Task.Contract.PlanGate}).Gate
+	if row.PlanID != uuid.Nil {
+		digest := cmp.Or(a.Run.ApprovedPlan, a.Run.Plan)
+		a.Plan = &AssignedPlan{row.PlanID, digest, digest == a.Run.ApprovedPlan}
 	}
-	if a.Feedback, err = s.feedback(ctx, ref); err != nil {
-		return a, err
+	return a, a.history(row)
+}
+
+// history reads what happened to the run before: what its agent must hear, effects, and who approved the patch.
+func (a *Assignment) history(row sqlc.AssignedRow) error {
+	var feedback []sqlc.Feedback
+	if err := decode(row.Feedback, &feedback, "feedback"); err != nil {
+		return err
 	}
-	if a.Operations, err = s.Operations(ctx, ref); err != nil {
-		return a, err
+	for _, f := range feedback {
+		a.Feedback = append(a.Feedback, Feedback{Source: f.Source, Text: f.Text, Author: f.Author, Artifact: f.ArtifactID, Gate: value(f.GateID), Revision: int(value(f.Revision)), At: f.At.UTC()})
 	}
-	// Before anything was handed in there is no maker.
-	maker, err := s.q.ResultMaker(ctx, s.pool, ref.Run)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return a, fmt.Errorf("load who made the result: %w", err)
+	var operations []sqlc.Operation
+	if err := decode(row.Operations, &operations, "operations"); err != nil {
+		return err
 	}
-	a.SameWorker = maker == worker
-	return a, nil
+	for _, o := range operations {
+		op, err := operation(o)
+		if err != nil {
+			return err
+		}
+		a.Operations = append(a.Operations, op)
+	}
+	if err := decode(row.Approvals, &a.Approvals, "approvals"); err != nil {
+		return err
+	}
+	for i := range a.Approvals {
+		a.Approvals[i].At = a.Approvals[i].At.UTC()
+	}
+	return nil
 }
 
 // CommandSet returns the commands that verify a run now, and their digest.
 func (s *Store) CommandSet(ctx context.Context, ref Ref) ([]run.Check, string, error) {
-	r, err := s.RunInfo(ctx, ref.Tenant, ref.Run)
+	row, err := s.q.RunCommands(ctx, s.pool, ref.Tenant, ref.Run)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, "", fault.New(fault.NotFound, "There is no such run here.")
+	}
 	if err != nil {
+		return nil, "", fmt.Errorf("read the commands that verify: %w", err)
+	}
+	var checks []run.Check
+	if err := decode(row.Verification, &checks, "verification"); err != nil {
 		return nil, "", err
 	}
-	t, err := s.Task(ctx, ref.Tenant, r.Task)
-	if err != nil {
+	var contract run.Contract
+	if err := decode(row.Contract, &contract, "contract"); err != nil {
 		return nil, "", err
 	}
-	repo, err := s.Repository(ctx, ref.Tenant, r.Repository)
-	if err != nil {
-		return nil, "", err
-	}
-	return commandSet(repo.Verification, t.Contract.Verification)
+	return commandSet(checks, contract.Verification)
 }
 
 func commandSet(repository, contract []run.Check) ([]run.Check, string, error) {
@@ -121,61 +182,4 @@ func commandSet(repository, contract []run.Check) ([]run.Check, string, error) {
 	}
 	sum := sha256.Sum256(raw)
 	return all, hex.EncodeToString(sum[:]), nil
-}
-
-// assignEvidence finds the stored plan, report, verification and session that the phase works with.
-func (s *Store) assignEvidence(ctx context.Context, ref Ref, a *Assignment) error {
-	find := func(kind, digest string) (uuid.UUID, error) {
-		if digest == "" {
-			return uuid.Nil, nil
-		}
-		id, err := s.q.ArtifactByDigest(ctx, s.pool, ref.Tenant, ref.Run, kind, digest)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return uuid.Nil, fmt.Errorf("find %s: %w", kind, err)
-		}
-		return id, nil
-	}
-	digest := a.Run.ApprovedPlan
-	if digest == "" {
-		digest = a.Run.Plan
-	}
-	plan, err := find("plan", digest)
-	if err != nil {
-		return err
-	}
-	if plan != uuid.Nil {
-		a.Plan = &AssignedPlan{plan, digest, digest == a.Run.ApprovedPlan}
-	}
-	if a.Verification, err = find("verification_report", a.Run.Verification); err != nil {
-		return err
-	}
-	if a.Report, err = find("report", a.Run.Report); err != nil {
-		return err
-	}
-	a.Session, err = s.q.AgentSession(ctx, s.pool, ref.Tenant, ref.Run)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("find the agent's session: %w", err)
-	}
-	rows, err := s.q.RunDecisions(ctx, s.pool, ref.Tenant, ref.Run)
-	if err != nil {
-		return fmt.Errorf("list decisions: %w", err)
-	}
-	for _, d := range rows {
-		if d.Verdict == string(policy.Approve) && d.GateKind == string(run.GatePatch) {
-			a.Approvals = append(a.Approvals, DecisionInfo{ID: d.ID, Gate: d.GateID, Revision: int(d.Revision), User: d.UserID, UserName: d.UserName, Verdict: d.Verdict, Text: d.Text, At: d.At.UTC()})
-		}
-	}
-	return nil
-}
-
-func (s *Store) feedback(ctx context.Context, ref Ref) ([]Feedback, error) {
-	rows, err := s.q.RunFeedback(ctx, s.pool, ref.Tenant, ref.Run)
-	if err != nil {
-		return nil, fmt.Errorf("list feedback: %w", err)
-	}
-	var all []Feedback
-	for _, f := range rows {
-		all = append(all, Feedback{Source: f.Source, Text: f.Text, Author: f.Author, Artifact: f.ArtifactID, Gate: value(f.GateID), Revision: int(value(f.Revision)), At: f.At.UTC()})
-	}
-	return all, nil
 }

@@ -254,7 +254,7 @@ func TestChangesAndRejection(t *testing.T) {
 		t.Errorf("answer %+v", a)
 	}
 	l := got(w.ClaimRun(t.Context(), w.Workers[0], at.Ref))(t)
-	as := got(w.Store.Assignment(t.Context(), at.Ref, w.Workers[0].ID))(t)
+	as := got(w.Store.Assignments(t.Context(), []db.Ref{at.Ref}, w.Workers[0].ID))(t)[0]
 	if len(as.Feedback) != 1 || as.Feedback[0].Text != "Use the other API." || as.Feedback[0].Author != "Approver 1" || as.Feedback[0].Gate != v.Gate {
 		t.Errorf("the agent hears %+v", as.Feedback)
 	}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,16 +91,11 @@ func (s *Store) tasks(ctx context.Context, p sqlc.PageTasksParams) ([]TaskInfo, 
 	}
 	all := make([]TaskInfo, 0, len(rows))
 	for _, r := range rows {
-		t := TaskInfo{
-			ID: r.ID, Title: r.Title, Goal: r.Goal, Kind: r.Kind, Repository: r.RepositoryID, RepositoryName: r.RepositoryName, BaseRef: r.BaseRef,
-			ContractDigest: r.ContractDigest, AgentProfile: r.AgentProfile, Parent: value(r.ParentTaskID), RequestedBy: r.RequestedBy, Requester: r.Requester,
-			State: run.TaskState(r.State), MaxRuns: int(r.MaxRuns), RunsUsed: int(r.RunsUsed), ActiveRun: value(r.ActiveRunID),
-			CancelRequested: r.CancelRequested, Reason: r.Reason, ReasonWords: r.ReasonWords, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
-			LastRunState: run.State(r.LastRunState),
-		}
-		if err := decode(r.Contract, &t.Contract, "contract"); err != nil {
+		t, err := taskInfo(r.Task, r.RepositoryName, r.Requester)
+		if err != nil {
 			return nil, err
 		}
+		t.LastRunState = run.State(r.LastRunState)
 		if r.LastRunID != "" {
 			if t.LastRun, err = uuid.Parse(r.LastRunID); err != nil {
 				return nil, fmt.Errorf("list tasks: %w", err)
@@ -108,6 +104,16 @@ func (s *Store) tasks(ctx context.Context, p sqlc.PageTasksParams) ([]TaskInfo, 
 		all = append(all, t)
 	}
 	return all, nil
+}
+
+func taskInfo(t sqlc.Task, repository, requester string) (TaskInfo, error) {
+	info := TaskInfo{
+		ID: t.ID, Title: t.Title, Goal: t.Goal, Kind: t.Kind, Repository: t.RepositoryID, RepositoryName: repository, BaseRef: t.BaseRef,
+		ContractDigest: t.ContractDigest, AgentProfile: t.AgentProfile, Parent: value(t.ParentTaskID), RequestedBy: t.RequestedBy, Requester: requester,
+		State: run.TaskState(t.State), MaxRuns: int(t.MaxRuns), RunsUsed: int(t.RunsUsed), ActiveRun: value(t.ActiveRunID),
+		CancelRequested: t.CancelRequested, Reason: t.Reason, ReasonWords: t.ReasonWords, CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
+	}
+	return info, decode(t.Contract, &info.Contract, "contract")
 }
 
 // AnyTask reports whether the tenant ever had a task.
@@ -205,25 +211,27 @@ func (s *Store) runs(ctx context.Context, p sqlc.PageRunsParams) ([]RunInfo, err
 	}
 	all := make([]RunInfo, 0, len(rows))
 	for _, row := range rows {
-		r, err := toRun(row.Run)
+		info, err := runInfo(row.Run)
 		if err != nil {
 			return nil, fmt.Errorf("list runs: %w", err)
 		}
-		info := RunInfo{
-			Run: r, TaskTitle: row.TaskTitle, RequestedBy: row.RequestedBy, AgentProfile: row.TaskProfile, AdapterVersion: row.Run.AdapterVersion,
-			BaseRef: row.BaseRef, DefaultBranch: row.DefaultBranch, RepositoryName: row.RepositoryName, BaseCommit: row.Run.BaseCommit,
-			Branch: row.Run.Branch, Isolation: row.Run.Isolation, StopSignal: row.Run.StopSignal, UpdatedAt: row.Run.UpdatedAt.UTC(),
-			StateSince: row.Run.StateSince.UTC(), Active: time.Duration(row.Run.ActiveMs) * time.Millisecond,
-		}
-		if row.Run.AgentProfile != "" {
-			info.AgentProfile = row.Run.AgentProfile
-		}
+		info.TaskTitle, info.RequestedBy, info.AgentProfile = row.TaskTitle, row.RequestedBy, cmp.Or(info.AgentProfile, row.TaskProfile)
+		info.BaseRef, info.DefaultBranch, info.RepositoryName = row.BaseRef, row.DefaultBranch, row.RepositoryName
 		if row.LeaseExpiresAt != nil {
 			info.Holder = &LeaseHolder{row.WorkerName, row.WorkerIsolation, value(row.LeaseAcquiredAt).UTC(), value(row.LeaseHeartbeatAt).UTC(), row.LeaseExpiresAt.UTC()}
 		}
 		all = append(all, info)
 	}
 	return all, nil
+}
+
+// runInfo is what the run's own row says.
+func runInfo(row sqlc.Run) (RunInfo, error) {
+	r, err := toRun(row)
+	return RunInfo{
+		Run: r, AgentProfile: row.AgentProfile, AdapterVersion: row.AdapterVersion, BaseCommit: row.BaseCommit, Branch: row.Branch, Isolation: row.Isolation,
+		StopSignal: row.StopSignal, UpdatedAt: row.UpdatedAt.UTC(), StateSince: row.StateSince.UTC(), Active: time.Duration(row.ActiveMs) * time.Millisecond,
+	}, err
 }
 
 // AnyRun reports whether the tenant ever had a run.

@@ -69,16 +69,22 @@ func (s *Store) repositories(ctx context.Context, tenant uuid.UUID, after string
 	}
 	var all []RepositoryInfo
 	for _, r := range rows {
-		info := RepositoryInfo{
-			ID: r.ID, Forge: r.ForgeID, ForgeKind: r.ForgeKind, ForgeName: r.ForgeName, Name: r.Name, CloneURL: r.CloneUrl,
-			DefaultBranch: r.DefaultBranch, Scope: r.Scope, Forbidden: r.Forbidden, CreatedAt: r.CreatedAt.UTC(), Tasks: r.Tasks,
-		}
-		if err := decode(r.Verification, &info.Verification, "verification"); err != nil {
+		info, err := repositoryInfo(r.Repository, r.ForgeKind, r.ForgeName)
+		if err != nil {
 			return nil, err
 		}
+		info.Tasks = r.Tasks
 		all = append(all, info)
 	}
 	return all, nil
+}
+
+func repositoryInfo(r sqlc.Repository, forgeKind, forgeName string) (RepositoryInfo, error) {
+	info := RepositoryInfo{
+		ID: r.ID, Forge: r.ForgeID, ForgeKind: forgeKind, ForgeName: forgeName, Name: r.Name, CloneURL: r.CloneUrl,
+		DefaultBranch: r.DefaultBranch, Scope: r.Scope, Forbidden: r.Forbidden, CreatedAt: r.CreatedAt.UTC(),
+	}
+	return info, decode(r.Verification, &info.Verification, "verification")
 }
 
 // CreateRepository registers a repository. A name that is taken is fault.Conflict, an unknown forge fault.Invalid.

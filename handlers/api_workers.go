@@ -166,22 +166,26 @@ func (s *server) apiClaim(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer := wire.ClaimAck{Assignments: []wire.Assignment{}, Replayed: again}
-	for _, c := range claimed {
-		a, err := s.assignment(r, c)
+	refs := make([]db.Ref, len(claimed))
+	for i, c := range claimed {
+		refs[i] = c.Ref
+	}
+	all, err := s.store.Assignments(r.Context(), refs, p.credential)
+	if err != nil {
+		return err
+	}
+	for i, a := range all {
+		one, err := s.assignment(r, claimed[i], a)
 		if err != nil {
 			return err
 		}
-		answer.Assignments = append(answer.Assignments, a)
+		answer.Assignments = append(answer.Assignments, one)
 	}
 	return s.answer(w, r, http.StatusOK, answer)
 }
 
 // assignment puts together what a phase needs.
-func (s *server) assignment(r *http.Request, c db.Claimed) (wire.Assignment, error) {
-	a, err := s.store.Assignment(r.Context(), c.Ref, who(r).credential)
-	if err != nil {
-		return wire.Assignment{}, err
-	}
+func (s *server) assignment(r *http.Request, c db.Claimed, a db.Assignment) (wire.Assignment, error) {
 	t, info := a.Task, a.Run
 	out := wire.Assignment{
 		LeaseId: typeid.Format(typeid.Lease, c.Lease.ID), FencingToken: c.Lease.Token, LeaseTtlMs: c.TTL.Milliseconds(), Phase: wire.Phase(c.Lease.Phase),
@@ -218,6 +222,7 @@ func (s *server) assignment(r *http.Request, c db.Claimed) (wire.Assignment, err
 		out.Operations = append(out.Operations, wireOperation(op))
 	}
 	if c.Lease.Phase == run.PhasePublish {
+		var err error
 		if out.Publish, err = s.publishPlan(r, a); err != nil {
 			return out, err
 		}

@@ -191,3 +191,36 @@ SELECT * FROM operations WHERE tenant_id = $1 AND run_id = $2 ORDER BY intended_
 
 -- name: RunLease :one
 SELECT * FROM run_leases WHERE tenant_id = $1 AND run_id = $2;
+
+-- name: Assigned :many
+-- What the holders of leases need for their phases, of several runs in one look. A plan is the approved one where there is one.
+SELECT sqlc.embed(x), sqlc.embed(t), sqlc.embed(r), f.kind AS forge_kind, f.name AS forge_name, u.name AS requester,
+    coalesce((SELECT a.id FROM artifacts a WHERE a.tenant_id = x.tenant_id AND a.run_id = x.id AND a.kind = 'plan' AND NOT a.late
+        AND a.sha256 = coalesce(nullif(x.approved_plan_digest, ''), x.plan_digest) ORDER BY a.created_at DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS plan_id,
+    coalesce((SELECT a.id FROM artifacts a WHERE a.tenant_id = x.tenant_id AND a.run_id = x.id AND a.kind = 'verification_report' AND NOT a.late
+        AND a.sha256 = x.verification_digest ORDER BY a.created_at DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS verification_id,
+    coalesce((SELECT a.id FROM artifacts a WHERE a.tenant_id = x.tenant_id AND a.run_id = x.id AND a.kind = 'report' AND NOT a.late
+        AND a.sha256 = x.report_digest ORDER BY a.created_at DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS report_id,
+    coalesce((SELECT a.id FROM artifacts a WHERE a.tenant_id = x.tenant_id AND a.run_id = x.id AND a.kind = 'agent_session'
+        ORDER BY a.created_at DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS session_id,
+    -- The worker of the last lease that handed in a patch or report. An attempt may pass through several hands (a plan gate, a
+    -- repair round), so who began it says nothing about who made what is verified now.
+    coalesce((SELECT e.worker_id FROM ended_leases e WHERE e.run_id = x.id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS maker,
+    coalesce((SELECT jsonb_agg(to_jsonb(b) ORDER BY b.id) FROM feedback b WHERE b.tenant_id = x.tenant_id AND b.run_id = x.id), '[]')::jsonb AS feedback,
+    coalesce((SELECT jsonb_agg(to_jsonb(o) ORDER BY o.intended_at) FROM operations o WHERE o.tenant_id = x.tenant_id AND o.run_id = x.id), '[]')::jsonb AS operations,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('ID', d.id, 'Gate', d.gate_id, 'Revision', d.revision, 'User', d.user_id, 'UserName', w.name, 'Verdict', d.verdict, 'Text', d.text, 'At', d.at) ORDER BY d.seq)
+        FROM gates g JOIN decisions d ON d.tenant_id = g.tenant_id AND d.gate_id = g.id JOIN users w ON w.id = d.user_id
+        WHERE g.tenant_id = x.tenant_id AND g.run_id = x.id AND g.kind = 'patch' AND d.verdict = 'approve'), '[]')::jsonb AS approvals
+FROM runs x
+JOIN tasks t ON t.tenant_id = x.tenant_id AND t.id = x.task_id
+JOIN repositories r ON r.tenant_id = x.tenant_id AND r.id = x.repository_id
+JOIN forges f ON f.tenant_id = r.tenant_id AND f.id = r.forge_id
+JOIN users u ON u.id = t.requested_by
+WHERE x.id = ANY(@ids::uuid[]);
+
+-- name: RunCommands :one
+-- The commands that verify a run now: its repository's own, and its task's contract.
+SELECT r.verification, t.contract FROM runs x
+JOIN tasks t ON t.tenant_id = x.tenant_id AND t.id = x.task_id
+JOIN repositories r ON r.tenant_id = x.tenant_id AND r.id = x.repository_id
+WHERE x.tenant_id = $1 AND x.id = $2;

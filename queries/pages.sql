@@ -1,9 +1,7 @@
 -- What pages and lists read. Every query takes the tenant from the principal (T1).
 
 -- name: PageTasks :many
-SELECT t.id, t.title, t.goal, t.kind, t.repository_id, r.name AS repository_name, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest,
-       t.agent_profile, t.parent_task_id, t.requested_by, u.name AS requester, t.state, t.max_runs, t.runs_used, t.active_run_id,
-       t.cancel_requested, t.reason, t.reason_words, t.created_at, t.updated_at,
+SELECT sqlc.embed(t), r.name AS repository_name, u.name AS requester,
        coalesce((SELECT x.id::text FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_id,
        coalesce((SELECT x.state FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_state
 FROM tasks t
@@ -107,11 +105,6 @@ SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_nam
 FROM decisions d JOIN users u ON u.id = d.user_id
 WHERE d.tenant_id = $1 AND d.gate_id = $2 ORDER BY d.seq;
 
--- name: RunDecisions :many
-SELECT d.id, d.gate_id, g.kind AS gate_kind, d.revision, d.user_id, u.name AS user_name, d.verdict, d.text, d.at
-FROM decisions d JOIN gates g ON g.tenant_id = d.tenant_id AND g.id = d.gate_id JOIN users u ON u.id = d.user_id
-WHERE d.tenant_id = $1 AND g.run_id = $2 ORDER BY d.seq;
-
 -- name: PageAttempts :many
 SELECT a.id, a.attempt_no, a.state, a.code, a.started_at, a.ended_at, coalesce(w.name, '')::text AS worker_name
 FROM attempts a LEFT JOIN worker_credentials w ON w.id = a.worker_id
@@ -167,7 +160,7 @@ ORDER BY p.created_at DESC, p.id DESC LIMIT 500;
 SELECT id, name, kind, base_url FROM forges WHERE tenant_id = $1 ORDER BY name;
 
 -- name: PageRepositories :many
-SELECT r.id, r.name, r.forge_id, f.kind AS forge_kind, f.name AS forge_name, r.clone_url, r.default_branch, r.verification, r.scope, r.forbidden, r.created_at,
+SELECT sqlc.embed(r), f.kind AS forge_kind, f.name AS forge_name,
        (SELECT count(*) FROM tasks t WHERE t.tenant_id = r.tenant_id AND t.repository_id = r.id)::bigint AS tasks
 FROM repositories r JOIN forges f ON f.tenant_id = r.tenant_id AND f.id = r.forge_id
 WHERE r.tenant_id = @tenant_id AND r.name > @after_name::text AND (sqlc.narg(id)::uuid IS NULL OR r.id = sqlc.narg(id))
@@ -193,14 +186,6 @@ SELECT count(*)::bigint AS depth, coalesce(min(visible_at), 'epoch')::timestampt
 -- name: InsertAudit :exec
 INSERT INTO audit_log (tenant_id, actor_kind, actor_id, actor_name, channel, remote_addr, request_id, action, object_type, object_id, result, reason, detail)
 VALUES (@tenant_id, @actor_kind, @actor_id, @actor_name, @channel, @remote_addr, @request_id, @action, @object_type, @object_id, @result, @reason, @detail);
-
--- name: ArtifactByDigest :one
-SELECT id FROM artifacts WHERE tenant_id = @tenant_id AND run_id = @run_id AND kind = @kind AND sha256 = @sha256 AND NOT late
-ORDER BY created_at DESC LIMIT 1;
-
--- name: AgentSession :one
--- The agent's session of the newest round that stored one.
-SELECT id FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = 'agent_session' ORDER BY created_at DESC LIMIT 1;
 
 -- name: JudgeArtifact :one
 -- The report behind the newest verdict that was recorded: what a worker stored beside it counts for nothing.

@@ -13,6 +13,198 @@ import (
 	"github.com/google/uuid"
 )
 
+const assigned = `-- name: Assigned :many
+SELECT x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no, x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase, x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched, x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest, x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category, x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced, x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation, x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, x.crashed, x.rate_limited, x.cost_exceeded_at, t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest, t.agent_profile, t.parent_task_id, t.template_id, t.template_version, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.cancel_requested, t.awaits_merge, t.auto_run, t.reason, t.reason_words, t.created_at, t.updated_at, t.priority, r.id, r.tenant_id, r.forge_id, r.name, r.clone_url, r.default_branch, r.verification, r.scope, r.forbidden, r.created_by, r.created_at, r.requires, f.kind AS forge_kind, f.name AS forge_name, u.name AS requester,
+    coalesce((SELECT a.id FROM artifacts a WHERE a.tenant_id = x.tenant_id AND a.run_id = x.id AND a.kind = 'plan' AND NOT a.late
+        AND a.sha256 = coalesce(nullif(x.approved_plan_digest, ''), x.plan_digest) ORDER BY a.created_at DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS plan_id,
+    coalesce((SELECT a.id FROM artifacts a WHERE a.tenant_id = x.tenant_id AND a.run_id = x.id AND a.kind = 'verification_report' AND NOT a.late
+        AND a.sha256 = x.verification_digest ORDER BY a.created_at DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS verification_id,
+    coalesce((SELECT a.id FROM artifacts a WHERE a.tenant_id = x.tenant_id AND a.run_id = x.id AND a.kind = 'report' AND NOT a.late
+        AND a.sha256 = x.report_digest ORDER BY a.created_at DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS report_id,
+    coalesce((SELECT a.id FROM artifacts a WHERE a.tenant_id = x.tenant_id AND a.run_id = x.id AND a.kind = 'agent_session'
+        ORDER BY a.created_at DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS session_id,
+    -- The worker of the last lease that handed in a patch or report. An attempt may pass through several hands (a plan gate, a
+    -- repair round), so who began it says nothing about who made what is verified now.
+    coalesce((SELECT e.worker_id FROM ended_leases e WHERE e.run_id = x.id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1), '00000000-0000-0000-0000-000000000000')::uuid AS maker,
+    coalesce((SELECT jsonb_agg(to_jsonb(b) ORDER BY b.id) FROM feedback b WHERE b.tenant_id = x.tenant_id AND b.run_id = x.id), '[]')::jsonb AS feedback,
+    coalesce((SELECT jsonb_agg(to_jsonb(o) ORDER BY o.intended_at) FROM operations o WHERE o.tenant_id = x.tenant_id AND o.run_id = x.id), '[]')::jsonb AS operations,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('ID', d.id, 'Gate', d.gate_id, 'Revision', d.revision, 'User', d.user_id, 'UserName', w.name, 'Verdict', d.verdict, 'Text', d.text, 'At', d.at) ORDER BY d.seq)
+        FROM gates g JOIN decisions d ON d.tenant_id = g.tenant_id AND d.gate_id = g.id JOIN users w ON w.id = d.user_id
+        WHERE g.tenant_id = x.tenant_id AND g.run_id = x.id AND g.kind = 'patch' AND d.verdict = 'approve'), '[]')::jsonb AS approvals
+FROM runs x
+JOIN tasks t ON t.tenant_id = x.tenant_id AND t.id = x.task_id
+JOIN repositories r ON r.tenant_id = x.tenant_id AND r.id = x.repository_id
+JOIN forges f ON f.tenant_id = r.tenant_id AND f.id = r.forge_id
+JOIN users u ON u.id = t.requested_by
+WHERE x.id = ANY($1::uuid[])
+`
+
+type AssignedRow struct {
+	Run            Run             `json:"run"`
+	Task           Task            `json:"task"`
+	Repository     Repository      `json:"repository"`
+	ForgeKind      string          `json:"forge_kind"`
+	ForgeName      string          `json:"forge_name"`
+	Requester      string          `json:"requester"`
+	PlanID         uuid.UUID       `json:"plan_id"`
+	VerificationID uuid.UUID       `json:"verification_id"`
+	ReportID       uuid.UUID       `json:"report_id"`
+	SessionID      uuid.UUID       `json:"session_id"`
+	Maker          uuid.UUID       `json:"maker"`
+	Feedback       json.RawMessage `json:"feedback"`
+	Operations     json.RawMessage `json:"operations"`
+	Approvals      json.RawMessage `json:"approvals"`
+}
+
+// What the holders of leases need for their phases, of several runs in one look. A plan is the approved one where there is one.
+func (q *Queries) Assigned(ctx context.Context, db DBTX, ids []uuid.UUID) ([]AssignedRow, error) {
+	rows, err := db.Query(ctx, assigned, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AssignedRow
+	for rows.Next() {
+		var i AssignedRow
+		if err := rows.Scan(
+			&i.Run.ID,
+			&i.Run.TenantID,
+			&i.Run.TaskID,
+			&i.Run.RepositoryID,
+			&i.Run.CampaignID,
+			&i.Run.Mode,
+			&i.Run.Risk,
+			&i.Run.State,
+			&i.Run.Version,
+			&i.Run.PolicyVersion,
+			&i.Run.Limits,
+			&i.Run.AttemptNo,
+			&i.Run.AttemptID,
+			&i.Run.Released,
+			&i.Run.Repairs,
+			&i.Run.VerifyRedeliveries,
+			&i.Run.PublishRedeliveries,
+			&i.Run.BaseMoves,
+			&i.Run.FencingToken,
+			&i.Run.LeaseID,
+			&i.Run.LeasePhase,
+			&i.Run.LeaseWorker,
+			&i.Run.LeaseBoot,
+			&i.Run.Queued,
+			&i.Run.GateID,
+			&i.Run.GateKind,
+			&i.Run.GateRevision,
+			&i.Run.GateDigest,
+			&i.Run.GateResumeTo,
+			&i.Run.GateExpired,
+			&i.Run.Dispatched,
+			&i.Run.ContextDigest,
+			&i.Run.PlanDigest,
+			&i.Run.ApprovedPlanDigest,
+			&i.Run.PlanRevision,
+			&i.Run.Outcome,
+			&i.Run.Patch,
+			&i.Run.PatchRevision,
+			&i.Run.ReportDigest,
+			&i.Run.VerificationDigest,
+			&i.Run.ApprovedPatchID,
+			&i.Run.Verdict,
+			&i.Run.Attested,
+			&i.Run.PrUrl,
+			&i.Run.PrSha,
+			&i.Run.PrBranch,
+			&i.Run.PrNumber,
+			&i.Run.FailureCategory,
+			&i.Run.FailureCode,
+			&i.Run.FailureRetryable,
+			&i.Run.FailureSummary,
+			&i.Run.FailureEvidence,
+			&i.Run.CancelBy,
+			&i.Run.CancelReason,
+			&i.Run.CancelAt,
+			&i.Run.CancelForced,
+			&i.Run.ReasonCode,
+			&i.Run.CreatedAt,
+			&i.Run.FinishedAt,
+			&i.Run.HeadHash,
+			&i.Run.UpdatedAt,
+			&i.Run.StateSince,
+			&i.Run.ActiveMs,
+			&i.Run.BaseCommit,
+			&i.Run.Branch,
+			&i.Run.Isolation,
+			&i.Run.StopSignal,
+			&i.Run.StopSignalAt,
+			&i.Run.AgentProfile,
+			&i.Run.AdapterVersion,
+			&i.Run.Route,
+			&i.Run.Crashed,
+			&i.Run.RateLimited,
+			&i.Run.CostExceededAt,
+			&i.Task.ID,
+			&i.Task.TenantID,
+			&i.Task.RepositoryID,
+			&i.Task.Kind,
+			&i.Task.Title,
+			&i.Task.Goal,
+			&i.Task.BaseRef,
+			&i.Task.Mode,
+			&i.Task.Risk,
+			&i.Task.Contract,
+			&i.Task.ContractDigest,
+			&i.Task.AgentProfile,
+			&i.Task.ParentTaskID,
+			&i.Task.TemplateID,
+			&i.Task.TemplateVersion,
+			&i.Task.CampaignID,
+			&i.Task.RequestedBy,
+			&i.Task.State,
+			&i.Task.Version,
+			&i.Task.MaxRuns,
+			&i.Task.RunsUsed,
+			&i.Task.ActiveRunID,
+			&i.Task.CancelRequested,
+			&i.Task.AwaitsMerge,
+			&i.Task.AutoRun,
+			&i.Task.Reason,
+			&i.Task.ReasonWords,
+			&i.Task.CreatedAt,
+			&i.Task.UpdatedAt,
+			&i.Task.Priority,
+			&i.Repository.ID,
+			&i.Repository.TenantID,
+			&i.Repository.ForgeID,
+			&i.Repository.Name,
+			&i.Repository.CloneUrl,
+			&i.Repository.DefaultBranch,
+			&i.Repository.Verification,
+			&i.Repository.Scope,
+			&i.Repository.Forbidden,
+			&i.Repository.CreatedBy,
+			&i.Repository.CreatedAt,
+			&i.Repository.Requires,
+			&i.ForgeKind,
+			&i.ForgeName,
+			&i.Requester,
+			&i.PlanID,
+			&i.VerificationID,
+			&i.ReportID,
+			&i.SessionID,
+			&i.Maker,
+			&i.Feedback,
+			&i.Operations,
+			&i.Approvals,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const buryBoots = `-- name: BuryBoots :many
 UPDATE worker_boots SET state = 'DEAD', stopped_at = clock_timestamp()
 WHERE state NOT IN ('STOPPED', 'DEAD')
@@ -697,6 +889,26 @@ FROM jsonb_populate_record(NULL::worker_boots, $1::jsonb) b
 func (q *Queries) RegisterBoot(ctx context.Context, db DBTX, boot json.RawMessage) error {
 	_, err := db.Exec(ctx, registerBoot, boot)
 	return err
+}
+
+const runCommands = `-- name: RunCommands :one
+SELECT r.verification, t.contract FROM runs x
+JOIN tasks t ON t.tenant_id = x.tenant_id AND t.id = x.task_id
+JOIN repositories r ON r.tenant_id = x.tenant_id AND r.id = x.repository_id
+WHERE x.tenant_id = $1 AND x.id = $2
+`
+
+type RunCommandsRow struct {
+	Verification json.RawMessage `json:"verification"`
+	Contract     json.RawMessage `json:"contract"`
+}
+
+// The commands that verify a run now: its repository's own, and its task's contract.
+func (q *Queries) RunCommands(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID) (RunCommandsRow, error) {
+	row := db.QueryRow(ctx, runCommands, tenantID, iD)
+	var i RunCommandsRow
+	err := row.Scan(&i.Verification, &i.Contract)
+	return i, err
 }
 
 const runLease = `-- name: RunLease :one

@@ -14,18 +14,6 @@ import (
 	"signalbox/db/internal/bytea"
 )
 
-const agentSession = `-- name: AgentSession :one
-SELECT id FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = 'agent_session' ORDER BY created_at DESC LIMIT 1
-`
-
-// The agent's session of the newest round that stored one.
-func (q *Queries) AgentSession(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, agentSession, tenantID, runID)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
-}
-
 const anyRun = `-- name: AnyRun :one
 SELECT EXISTS (SELECT 1 FROM runs WHERE tenant_id = $1)::bool AS found
 `
@@ -46,23 +34,6 @@ func (q *Queries) AnyTask(ctx context.Context, db DBTX, tenantID uuid.UUID) (boo
 	var found bool
 	err := row.Scan(&found)
 	return found, err
-}
-
-const artifactByDigest = `-- name: ArtifactByDigest :one
-SELECT id FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 AND sha256 = $4 AND NOT late
-ORDER BY created_at DESC LIMIT 1
-`
-
-func (q *Queries) ArtifactByDigest(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, kind string, sha256 string) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, artifactByDigest,
-		tenantID,
-		runID,
-		kind,
-		sha256,
-	)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
 }
 
 const countMyGates = `-- name: CountMyGates :one
@@ -750,7 +721,7 @@ func (q *Queries) PagePulls(ctx context.Context, db DBTX, arg PagePullsParams) (
 }
 
 const pageRepositories = `-- name: PageRepositories :many
-SELECT r.id, r.name, r.forge_id, f.kind AS forge_kind, f.name AS forge_name, r.clone_url, r.default_branch, r.verification, r.scope, r.forbidden, r.created_at,
+SELECT r.id, r.tenant_id, r.forge_id, r.name, r.clone_url, r.default_branch, r.verification, r.scope, r.forbidden, r.created_by, r.created_at, r.requires, f.kind AS forge_kind, f.name AS forge_name,
        (SELECT count(*) FROM tasks t WHERE t.tenant_id = r.tenant_id AND t.repository_id = r.id)::bigint AS tasks
 FROM repositories r JOIN forges f ON f.tenant_id = r.tenant_id AND f.id = r.forge_id
 WHERE r.tenant_id = $1 AND r.name > $2::text AND ($3::uuid IS NULL OR r.id = $3)
@@ -758,18 +729,10 @@ ORDER BY r.name LIMIT $4
 `
 
 type PageRepositoriesRow struct {
-	ID            uuid.UUID       `json:"id"`
-	Name          string          `json:"name"`
-	ForgeID       uuid.UUID       `json:"forge_id"`
-	ForgeKind     string          `json:"forge_kind"`
-	ForgeName     string          `json:"forge_name"`
-	CloneUrl      string          `json:"clone_url"`
-	DefaultBranch string          `json:"default_branch"`
-	Verification  json.RawMessage `json:"verification"`
-	Scope         []string        `json:"scope"`
-	Forbidden     []string        `json:"forbidden"`
-	CreatedAt     time.Time       `json:"created_at"`
-	Tasks         int64           `json:"tasks"`
+	Repository Repository `json:"repository"`
+	ForgeKind  string     `json:"forge_kind"`
+	ForgeName  string     `json:"forge_name"`
+	Tasks      int64      `json:"tasks"`
 }
 
 func (q *Queries) PageRepositories(ctx context.Context, db DBTX, tenantID uuid.UUID, afterName string, iD *uuid.UUID, count int32) ([]PageRepositoriesRow, error) {
@@ -787,17 +750,20 @@ func (q *Queries) PageRepositories(ctx context.Context, db DBTX, tenantID uuid.U
 	for rows.Next() {
 		var i PageRepositoriesRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.Name,
-			&i.ForgeID,
+			&i.Repository.ID,
+			&i.Repository.TenantID,
+			&i.Repository.ForgeID,
+			&i.Repository.Name,
+			&i.Repository.CloneUrl,
+			&i.Repository.DefaultBranch,
+			&i.Repository.Verification,
+			&i.Repository.Scope,
+			&i.Repository.Forbidden,
+			&i.Repository.CreatedBy,
+			&i.Repository.CreatedAt,
+			&i.Repository.Requires,
 			&i.ForgeKind,
 			&i.ForgeName,
-			&i.CloneUrl,
-			&i.DefaultBranch,
-			&i.Verification,
-			&i.Scope,
-			&i.Forbidden,
-			&i.CreatedAt,
 			&i.Tasks,
 		); err != nil {
 			return nil, err
@@ -1178,9 +1144,7 @@ func (q *Queries) PageTaskEvents(ctx context.Context, db DBTX, tenantID uuid.UUI
 
 const pageTasks = `-- name: PageTasks :many
 
-SELECT t.id, t.title, t.goal, t.kind, t.repository_id, r.name AS repository_name, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest,
-       t.agent_profile, t.parent_task_id, t.requested_by, u.name AS requester, t.state, t.max_runs, t.runs_used, t.active_run_id,
-       t.cancel_requested, t.reason, t.reason_words, t.created_at, t.updated_at,
+SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest, t.agent_profile, t.parent_task_id, t.template_id, t.template_version, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.cancel_requested, t.awaits_merge, t.auto_run, t.reason, t.reason_words, t.created_at, t.updated_at, t.priority, r.name AS repository_name, u.name AS requester,
        coalesce((SELECT x.id::text FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_id,
        coalesce((SELECT x.state FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_state
 FROM tasks t
@@ -1210,32 +1174,11 @@ type PageTasksParams struct {
 }
 
 type PageTasksRow struct {
-	ID              uuid.UUID       `json:"id"`
-	Title           string          `json:"title"`
-	Goal            string          `json:"goal"`
-	Kind            string          `json:"kind"`
-	RepositoryID    uuid.UUID       `json:"repository_id"`
-	RepositoryName  string          `json:"repository_name"`
-	BaseRef         string          `json:"base_ref"`
-	Mode            string          `json:"mode"`
-	Risk            string          `json:"risk"`
-	Contract        json.RawMessage `json:"contract"`
-	ContractDigest  string          `json:"contract_digest"`
-	AgentProfile    string          `json:"agent_profile"`
-	ParentTaskID    *uuid.UUID      `json:"parent_task_id"`
-	RequestedBy     uuid.UUID       `json:"requested_by"`
-	Requester       string          `json:"requester"`
-	State           string          `json:"state"`
-	MaxRuns         int32           `json:"max_runs"`
-	RunsUsed        int32           `json:"runs_used"`
-	ActiveRunID     *uuid.UUID      `json:"active_run_id"`
-	CancelRequested bool            `json:"cancel_requested"`
-	Reason          string          `json:"reason"`
-	ReasonWords     string          `json:"reason_words"`
-	CreatedAt       time.Time       `json:"created_at"`
-	UpdatedAt       time.Time       `json:"updated_at"`
-	LastRunID       string          `json:"last_run_id"`
-	LastRunState    string          `json:"last_run_state"`
+	Task           Task   `json:"task"`
+	RepositoryName string `json:"repository_name"`
+	Requester      string `json:"requester"`
+	LastRunID      string `json:"last_run_id"`
+	LastRunState   string `json:"last_run_state"`
 }
 
 // What pages and lists read. Every query takes the tenant from the principal (T1).
@@ -1259,30 +1202,38 @@ func (q *Queries) PageTasks(ctx context.Context, db DBTX, arg PageTasksParams) (
 	for rows.Next() {
 		var i PageTasksRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.Goal,
-			&i.Kind,
-			&i.RepositoryID,
+			&i.Task.ID,
+			&i.Task.TenantID,
+			&i.Task.RepositoryID,
+			&i.Task.Kind,
+			&i.Task.Title,
+			&i.Task.Goal,
+			&i.Task.BaseRef,
+			&i.Task.Mode,
+			&i.Task.Risk,
+			&i.Task.Contract,
+			&i.Task.ContractDigest,
+			&i.Task.AgentProfile,
+			&i.Task.ParentTaskID,
+			&i.Task.TemplateID,
+			&i.Task.TemplateVersion,
+			&i.Task.CampaignID,
+			&i.Task.RequestedBy,
+			&i.Task.State,
+			&i.Task.Version,
+			&i.Task.MaxRuns,
+			&i.Task.RunsUsed,
+			&i.Task.ActiveRunID,
+			&i.Task.CancelRequested,
+			&i.Task.AwaitsMerge,
+			&i.Task.AutoRun,
+			&i.Task.Reason,
+			&i.Task.ReasonWords,
+			&i.Task.CreatedAt,
+			&i.Task.UpdatedAt,
+			&i.Task.Priority,
 			&i.RepositoryName,
-			&i.BaseRef,
-			&i.Mode,
-			&i.Risk,
-			&i.Contract,
-			&i.ContractDigest,
-			&i.AgentProfile,
-			&i.ParentTaskID,
-			&i.RequestedBy,
 			&i.Requester,
-			&i.State,
-			&i.MaxRuns,
-			&i.RunsUsed,
-			&i.ActiveRunID,
-			&i.CancelRequested,
-			&i.Reason,
-			&i.ReasonWords,
-			&i.CreatedAt,
-			&i.UpdatedAt,
 			&i.LastRunID,
 			&i.LastRunState,
 		); err != nil {
@@ -1443,54 +1394,6 @@ func (q *Queries) RecentGates(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 			&i.TaskTitle,
 			&i.RepositoryName,
 			&i.DecidedBy,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const runDecisions = `-- name: RunDecisions :many
-SELECT d.id, d.gate_id, g.kind AS gate_kind, d.revision, d.user_id, u.name AS user_name, d.verdict, d.text, d.at
-FROM decisions d JOIN gates g ON g.tenant_id = d.tenant_id AND g.id = d.gate_id JOIN users u ON u.id = d.user_id
-WHERE d.tenant_id = $1 AND g.run_id = $2 ORDER BY d.seq
-`
-
-type RunDecisionsRow struct {
-	ID       uuid.UUID `json:"id"`
-	GateID   uuid.UUID `json:"gate_id"`
-	GateKind string    `json:"gate_kind"`
-	Revision int32     `json:"revision"`
-	UserID   uuid.UUID `json:"user_id"`
-	UserName string    `json:"user_name"`
-	Verdict  string    `json:"verdict"`
-	Text     string    `json:"text"`
-	At       time.Time `json:"at"`
-}
-
-func (q *Queries) RunDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) ([]RunDecisionsRow, error) {
-	rows, err := db.Query(ctx, runDecisions, tenantID, runID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RunDecisionsRow
-	for rows.Next() {
-		var i RunDecisionsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.GateID,
-			&i.GateKind,
-			&i.Revision,
-			&i.UserID,
-			&i.UserName,
-			&i.Verdict,
-			&i.Text,
-			&i.At,
 		); err != nil {
 			return nil, err
 		}

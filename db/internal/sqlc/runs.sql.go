@@ -694,42 +694,6 @@ func (q *Queries) RunEvents(ctx context.Context, db DBTX, tenantID uuid.UUID, ru
 	return items, nil
 }
 
-const runFeedback = `-- name: RunFeedback :many
-SELECT id, tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision, at FROM feedback WHERE tenant_id = $1 AND run_id = $2 ORDER BY id
-`
-
-func (q *Queries) RunFeedback(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) ([]Feedback, error) {
-	rows, err := db.Query(ctx, runFeedback, tenantID, runID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Feedback
-	for rows.Next() {
-		var i Feedback
-		if err := rows.Scan(
-			&i.ID,
-			&i.TenantID,
-			&i.RunID,
-			&i.Seq,
-			&i.Source,
-			&i.Text,
-			&i.ArtifactID,
-			&i.Author,
-			&i.GateID,
-			&i.Revision,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const runSpent = `-- name: RunSpent :one
 WITH leases AS (
     SELECT phase, acquired_at, ended_at FROM ended_leases WHERE ended_leases.run_id = $1
