@@ -19,6 +19,9 @@ import (
 // after its commit (group commit). A request alone waits for nobody.
 type commits struct {
 	loads   *coalesce.Group[uuid.UUID, Ref, sqlc.LoadRunRow]
+	facts   *coalesce.Group[uuid.UUID, uuid.UUID, sqlc.FactsOfRunsRow]
+	tasks   *coalesce.Group[uuid.UUID, uuid.UUID, sqlc.Task]
+	rules   *coalesce.Group[uuid.UUID, uuid.UUID, string]
 	writes  *coalesce.Group[uuid.UUID, *write, bool]
 	workers *coalesce.Group[string, []byte, sqlc.GetWorkerCredentialsRow]
 	claims  *coalesce.Group[string, ClaimRequest, given]
@@ -33,6 +36,9 @@ func (s *Store) openCommits() {
 		return coalesce.Options{Workers: atOnce, Batch: s.seen.batch(kind)}
 	}
 	s.commits.loads = coalesce.New[uuid.UUID](o("load"), nil, s.loadRuns)
+	s.commits.facts = coalesce.New[uuid.UUID](o("facts"), nil, s.factsOfRuns)
+	s.commits.tasks = coalesce.New[uuid.UUID](o("task"), nil, s.tasksByID)
+	s.commits.rules = coalesce.New[uuid.UUID](o("policy"), nil, s.policiesOf)
 	s.commits.writes = coalesce.New(o("write"), func(w *write) uuid.UUID { return w.runs[0].ID }, s.writeAll)
 	// One at a time: claims hold each other off anyway.
 	s.commits.claims = coalesce.New(coalesce.Options{Batch: s.seen.batch("claim")}, func(r ClaimRequest) string { return r.ClaimID }, s.claimAll)
@@ -46,6 +52,9 @@ func (c *commits) close() {
 	c.claims.Close()
 	c.signs.Close()
 	c.loads.Close()
+	c.rules.Close()
+	c.facts.Close()
+	c.tasks.Close()
 	c.writes.Close()
 }
 
@@ -66,6 +75,33 @@ func (s *Store) loadRuns(ctx context.Context, refs []Ref) []coalesce.Result[sqlc
 		by[Ref{r.Run.TenantID, r.Run.ID}] = sqlc.LoadRunRow(r)
 	}
 	return answers(refs, by, err)
+}
+
+func (s *Store) factsOfRuns(ctx context.Context, ids []uuid.UUID) []coalesce.Result[sqlc.FactsOfRunsRow] {
+	rows, err := s.q.FactsOfRuns(ctx, s.pool, ids)
+	by := make(map[uuid.UUID]sqlc.FactsOfRunsRow, len(rows))
+	for _, r := range rows {
+		by[r.RunID] = r
+	}
+	return answers(ids, by, err)
+}
+
+func (s *Store) tasksByID(ctx context.Context, ids []uuid.UUID) []coalesce.Result[sqlc.Task] {
+	rows, err := s.q.TasksByID(ctx, s.pool, ids)
+	by := make(map[uuid.UUID]sqlc.Task, len(rows))
+	for _, r := range rows {
+		by[r.ID] = r
+	}
+	return answers(ids, by, err)
+}
+
+func (s *Store) policiesOf(ctx context.Context, tenants []uuid.UUID) []coalesce.Result[string] {
+	rows, err := s.q.PoliciesOf(ctx, s.pool, tenants)
+	by := make(map[uuid.UUID]string, len(rows))
+	for _, r := range rows {
+		by[r.TenantID] = r.Document
+	}
+	return answers(tenants, by, err)
 }
 
 // answers gives everybody the own row, or says that there is none.

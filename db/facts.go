@@ -40,25 +40,50 @@ func (s *Store) facts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run,
 		f.Context = proof(a, row)
 		return f, err
 	}
-	var err error
-	if f.Rules, err = s.rulesOf(ctx, h, r.Tenant); err != nil {
-		return f, err
-	}
-	contract, err := s.contractFacts(ctx, h, r, &f)
+	known, err := s.factsOf(ctx, h, r, &f)
 	if err != nil {
 		return f, err
 	}
-	if f.Unresolved, err = s.q.UnresolvedOperations(ctx, h, r.ID); err != nil {
-		return f, fmt.Errorf("load operations: %w", err)
-	}
-	if err := s.spentFacts(ctx, h, r, row, now, &f); err != nil {
+	contract, err := contractOf(terms(known), r, &f)
+	if err != nil {
 		return f, err
 	}
+	f.Unresolved = known.Unresolved
+	spentFacts(r, row, now, known, &f)
 	if err := s.commandFacts(ctx, h, r, row, contract, in, &f); err != nil {
 		return f, err
 	}
 	f.LastFailure, err = s.lastFailure(ctx, h, r, in.Command)
 	return f, err
+}
+
+// factsOf reads policy and facts: inside of a transaction by themselves, otherwise together with whoever asks at the same time.
+func (s *Store) factsOf(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Facts) (known sqlc.FactsOfRunsRow, err error) {
+	if h != sqlc.DBTX(s.pool) {
+		if f.Rules, err = s.rulesOf(ctx, h, r.Tenant); err != nil {
+			return known, err
+		}
+		rows, err := s.q.FactsOfRuns(ctx, h, []uuid.UUID{r.ID})
+		if err == nil && len(rows) == 0 {
+			err = pgx.ErrNoRows
+		}
+		if err != nil {
+			return known, fmt.Errorf("load the facts of run %s: %w", r.ID, err)
+		}
+		return rows[0], nil
+	}
+	if f.Rules, err = s.Rules(ctx, r.Tenant); err != nil {
+		return known, err
+	}
+	known, err = s.commits.facts.Do(ctx, r.ID)
+	return known, busy(err)
+}
+
+// terms are the part of the facts that does not change.
+func terms(k sqlc.FactsOfRunsRow) sqlc.RunContractsRow {
+	return sqlc.RunContractsRow{RunID: k.RunID, Contract: k.Contract, RequestedBy: k.RequestedBy, AgentProfile: k.AgentProfile, Priority: k.Priority,
+		CancelRequested: k.CancelRequested, Repository: k.Repository, Scope: k.Scope, Forbidden: k.Forbidden, Requires: k.Requires, ForgeID: k.ForgeID,
+		DefaultBranch: k.DefaultBranch, Roles: k.Roles}
 }
 
 func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, contract screening, in Intent, f *run.Facts) error {

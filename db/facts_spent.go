@@ -1,7 +1,6 @@
 package db
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -11,12 +10,9 @@ import (
 )
 
 // spentFacts compares what the run used up with its snapshotted limits.
-func (s *Store) spentFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, now time.Time, f *run.Facts) error {
-	u, err := s.q.RunSpent(ctx, h, r.ID)
-	if err != nil {
-		return fmt.Errorf("load usage: %w", err)
-	}
-	words := overspent(r.Limits, u)
+func spentFacts(r run.Run, row sqlc.Run, now time.Time, k sqlc.FactsOfRunsRow, f *run.Facts) {
+	words := overspent(r.Limits, sqlc.RunSpentRow{InputTokens: k.InputTokens, OutputTokens: k.OutputTokens, ToolCalls: k.ToolCalls, AgentIterations: k.AgentIterations,
+		ToolMs: k.ToolMs, ProviderCalls: k.ProviderCalls, CostMicros: k.CostMicros, SandboxSeconds: k.SandboxSeconds, VerifierSeconds: k.VerifierSeconds})
 	active := time.Duration(row.ActiveMs) * time.Millisecond
 	if counts(r.State) {
 		active += now.Sub(row.StateSince)
@@ -25,10 +21,9 @@ func (s *Store) spentFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc
 		f.Overdue = true
 		words = fmt.Sprintf("The run has been active for %s; the limit is %s.", active.Round(time.Second), l)
 	}
-	f.Drained = u.Drained
+	f.Drained = k.Drained
 	f.Policy.BudgetLeft, f.Policy.BudgetWords = words == "", words
 	f.Spent = words != ""
-	return nil
 }
 
 // costExceeded reports whether the limit of cost itself is reached.

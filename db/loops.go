@@ -89,20 +89,18 @@ func (s *Store) Reap(ctx context.Context, l ExpiredLease) (run.Kind, error) {
 // the run used up, and the gate that might be asked.
 func (s *Store) reapFacts(ctx context.Context, l ExpiredLease, r run.Run, row sqlc.LoadRunRow) (run.Facts, error) {
 	f := run.Facts{Minted: run.Minted{Gate: typeid.New(), Now: micro(row.Now), Draw: s.draw()}}
-	var err error
-	if f.Rules, err = s.Rules(ctx, r.Tenant); err != nil {
+	known, err := s.factsOf(ctx, s.pool, r, &f)
+	if err != nil {
 		return f, err
 	}
-	if f.Unresolved, err = s.q.UnresolvedOperations(ctx, s.pool, l.Ref.Run); err != nil {
-		return f, fmt.Errorf("load operations: %w", err)
-	}
+	f.Unresolved = known.Unresolved
 	kind := run.GateReconcile
 	if l.Stop == "budget" {
 		kind = run.GateBudget
 	}
 	f.Digest = s.revision(r, kind, row.Run.BaseCommit, l.Lease.ID.String())
-	err = s.spentFacts(ctx, s.pool, r, row.Run, row.Now, &f)
-	return f, err
+	spentFacts(r, row.Run, row.Now, known, &f)
+	return f, nil
 }
 
 // reaped says what the end of the lease means. A worker that did not obey a stop

@@ -228,5 +228,14 @@ func (s *Store) rulesOf(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID) (pol
 
 // Rules returns the policy in force for the tenant.
 func (s *Store) Rules(ctx context.Context, tenant uuid.UUID) (policy.Rules, error) {
-	return s.rulesOf(ctx, s.pool, tenant)
+	doc, err := s.commits.rules.Do(ctx, tenant)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return policy.Rules{}, fmt.Errorf("load the policy in force: there is no tenant %s", tenant)
+	case err != nil:
+		return policy.Rules{}, busy(err)
+	case doc == "":
+		return policy.Default(), nil
+	}
+	return s.rules.parse(doc)
 }

@@ -121,9 +121,12 @@ func (s *Store) taskOf(ctx context.Context, w *write, steps []step) error {
 		return nil
 	}
 	r := steps[0].res.Run
-	row, err := s.q.Task(ctx, s.pool, r.Tenant, r.Task)
+	row, err := s.commits.tasks.Do(ctx, r.Task)
+	if err == nil && row.TenantID != r.Tenant {
+		err = pgx.ErrNoRows
+	}
 	if err != nil {
-		return fmt.Errorf("load task: %w", err)
+		return busy(err)
 	}
 	before := taskBefore{row.ID, row.Version, r.ID}
 	m := newTaskMove(row)
@@ -134,6 +137,8 @@ func (s *Store) taskOf(ctx context.Context, w *write, steps []step) error {
 	if len(m.events) == 0 {
 		return nil
 	}
+	// What the statement does not write is not sent.
+	m.row.Goal, m.row.Contract = "", nil
 	w.tasks, w.taskBefores, w.taskEvents = append(w.tasks, m.row), append(w.taskBefores, before), append(w.taskEvents, m.events...)
 	return nil
 }

@@ -48,9 +48,30 @@ SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(outp
     -- How long sandboxes stood for the run is measured here and not by a worker: the time of its leases.
     (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase <> 'publish'), 0)::float8 FROM leases l) AS sandbox_seconds,
     (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase = 'verify'), 0)::float8 FROM leases l) AS verifier_seconds,
-    EXISTS (SELECT 1 FROM runs r JOIN worker_boots b ON b.id::text = r.lease_boot
-        WHERE r.id = $1 AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
+    EXISTS (SELECT 1 FROM run_leases k JOIN worker_boots b ON b.id = k.boot_id
+        WHERE k.run_id = $1 AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
 FROM usages WHERE run_id = $1;
+
+-- name: FactsOfRuns :many
+-- What a decision asks about runs, of several in one look: what does not change (RunContracts), the effects that nobody has
+-- observed, and what was used up (RunSpent).
+SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires,
+    p.forge_id, p.default_branch, coalesce(m.roles, '{}')::text[] AS roles,
+    coalesce((SELECT array_agg(o.identity ORDER BY o.intended_at) FROM operations o WHERE o.run_id = r.id AND o.state IN ('dispatched', 'ambiguous')), '{}')::text[] AS unresolved,
+    u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations, u.tool_ms, u.provider_calls, u.cost_micros, l.sandbox_seconds, l.verifier_seconds,
+    EXISTS (SELECT 1 FROM run_leases k JOIN worker_boots b ON b.id = k.boot_id
+        WHERE k.run_id = r.id AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
+FROM runs r JOIN tasks t ON t.id = r.task_id JOIN repositories p ON p.tenant_id = t.tenant_id AND p.id = t.repository_id
+LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
+CROSS JOIN LATERAL (SELECT coalesce(sum(x.input_tokens), 0)::bigint AS input_tokens, coalesce(sum(x.output_tokens), 0)::bigint AS output_tokens,
+    coalesce(sum(x.tool_calls), 0)::bigint AS tool_calls, coalesce(sum(x.agent_iterations), 0)::bigint AS agent_iterations,
+    coalesce(sum(x.tool_ms), 0)::bigint AS tool_ms, coalesce(sum(x.provider_calls), 0)::bigint AS provider_calls,
+    coalesce(sum(x.cost_micros), 0)::bigint AS cost_micros FROM usages x WHERE x.run_id = r.id) u
+CROSS JOIN LATERAL (SELECT coalesce(sum(extract(epoch FROM y.ended_at - y.acquired_at)) FILTER (WHERE y.phase <> 'publish'), 0)::float8 AS sandbox_seconds,
+    coalesce(sum(extract(epoch FROM y.ended_at - y.acquired_at)) FILTER (WHERE y.phase = 'verify'), 0)::float8 AS verifier_seconds
+    FROM (SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = r.id
+        UNION ALL SELECT h.phase, h.acquired_at, clock_timestamp() FROM run_leases h WHERE h.run_id = r.id) y) l
+WHERE r.id = ANY(@ids::uuid[]);
 
 -- name: RunEvents :many
 SELECT seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
@@ -62,9 +83,6 @@ FROM run_events WHERE run_id = $1 ORDER BY seq;
 
 -- name: ReplayRuns :many
 SELECT sqlc.embed(runs) FROM runs WHERE runs.id > $1 ORDER BY runs.id LIMIT $2;
-
--- name: UnresolvedOperations :many
-SELECT identity FROM operations WHERE run_id = $1 AND state IN ('dispatched', 'ambiguous') ORDER BY intended_at;
 
 -- name: ResultMaker :one
 -- The worker of the last lease that handed in a patch or report. An attempt may pass through several hands (a plan gate, a repair

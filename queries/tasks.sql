@@ -16,6 +16,9 @@ SELECT * FROM tasks WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE;
 -- name: Task :one
 SELECT * FROM tasks WHERE tenant_id = $1 AND id = $2;
 
+-- name: TasksByID :many
+SELECT * FROM tasks WHERE id = ANY(@ids::uuid[]);
+
 -- name: UpdateTask :exec
 UPDATE tasks SET state = t.state, version = t.version, runs_used = t.runs_used, active_run_id = t.active_run_id,
     cancel_requested = t.cancel_requested, awaits_merge = t.awaits_merge, auto_run = t.auto_run, reason = t.reason,

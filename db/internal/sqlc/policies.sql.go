@@ -56,3 +56,34 @@ func (q *Queries) PoliciesInForce(ctx context.Context, db DBTX) ([]PoliciesInFor
 	}
 	return items, nil
 }
+
+const policiesOf = `-- name: PoliciesOf :many
+SELECT t.id AS tenant_id, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '')::text AS document
+FROM tenants t WHERE t.id = ANY($1::uuid[])
+`
+
+type PoliciesOfRow struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	Document string    `json:"document"`
+}
+
+// As PoliciesInForce, of some tenants.
+func (q *Queries) PoliciesOf(ctx context.Context, db DBTX, ids []uuid.UUID) ([]PoliciesOfRow, error) {
+	rows, err := db.Query(ctx, policiesOf, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PoliciesOfRow
+	for rows.Next() {
+		var i PoliciesOfRow
+		if err := rows.Scan(&i.TenantID, &i.Document); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -14,6 +14,100 @@ import (
 	"signalbox/db/internal/bytea"
 )
 
+const factsOfRuns = `-- name: FactsOfRuns :many
+SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires,
+    p.forge_id, p.default_branch, coalesce(m.roles, '{}')::text[] AS roles,
+    coalesce((SELECT array_agg(o.identity ORDER BY o.intended_at) FROM operations o WHERE o.run_id = r.id AND o.state IN ('dispatched', 'ambiguous')), '{}')::text[] AS unresolved,
+    u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations, u.tool_ms, u.provider_calls, u.cost_micros, l.sandbox_seconds, l.verifier_seconds,
+    EXISTS (SELECT 1 FROM run_leases k JOIN worker_boots b ON b.id = k.boot_id
+        WHERE k.run_id = r.id AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
+FROM runs r JOIN tasks t ON t.id = r.task_id JOIN repositories p ON p.tenant_id = t.tenant_id AND p.id = t.repository_id
+LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
+CROSS JOIN LATERAL (SELECT coalesce(sum(x.input_tokens), 0)::bigint AS input_tokens, coalesce(sum(x.output_tokens), 0)::bigint AS output_tokens,
+    coalesce(sum(x.tool_calls), 0)::bigint AS tool_calls, coalesce(sum(x.agent_iterations), 0)::bigint AS agent_iterations,
+    coalesce(sum(x.tool_ms), 0)::bigint AS tool_ms, coalesce(sum(x.provider_calls), 0)::bigint AS provider_calls,
+    coalesce(sum(x.cost_micros), 0)::bigint AS cost_micros FROM usages x WHERE x.run_id = r.id) u
+CROSS JOIN LATERAL (SELECT coalesce(sum(extract(epoch FROM y.ended_at - y.acquired_at)) FILTER (WHERE y.phase <> 'publish'), 0)::float8 AS sandbox_seconds,
+    coalesce(sum(extract(epoch FROM y.ended_at - y.acquired_at)) FILTER (WHERE y.phase = 'verify'), 0)::float8 AS verifier_seconds
+    FROM (SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = r.id
+        UNION ALL SELECT h.phase, h.acquired_at, clock_timestamp() FROM run_leases h WHERE h.run_id = r.id) y) l
+WHERE r.id = ANY($1::uuid[])
+`
+
+type FactsOfRunsRow struct {
+	RunID           uuid.UUID       `json:"run_id"`
+	Contract        json.RawMessage `json:"contract"`
+	RequestedBy     uuid.UUID       `json:"requested_by"`
+	AgentProfile    string          `json:"agent_profile"`
+	Priority        int16           `json:"priority"`
+	CancelRequested bool            `json:"cancel_requested"`
+	Repository      string          `json:"repository"`
+	Scope           []string        `json:"scope"`
+	Forbidden       []string        `json:"forbidden"`
+	Requires        []string        `json:"requires"`
+	ForgeID         uuid.UUID       `json:"forge_id"`
+	DefaultBranch   string          `json:"default_branch"`
+	Roles           []string        `json:"roles"`
+	Unresolved      []string        `json:"unresolved"`
+	InputTokens     int64           `json:"input_tokens"`
+	OutputTokens    int64           `json:"output_tokens"`
+	ToolCalls       int64           `json:"tool_calls"`
+	AgentIterations int64           `json:"agent_iterations"`
+	ToolMs          int64           `json:"tool_ms"`
+	ProviderCalls   int64           `json:"provider_calls"`
+	CostMicros      int64           `json:"cost_micros"`
+	SandboxSeconds  float64         `json:"sandbox_seconds"`
+	VerifierSeconds float64         `json:"verifier_seconds"`
+	Drained         bool            `json:"drained"`
+}
+
+// What a decision asks about runs, of several in one look: what does not change (RunContracts), the effects that nobody has
+// observed, and what was used up (RunSpent).
+func (q *Queries) FactsOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]FactsOfRunsRow, error) {
+	rows, err := db.Query(ctx, factsOfRuns, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FactsOfRunsRow
+	for rows.Next() {
+		var i FactsOfRunsRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.Contract,
+			&i.RequestedBy,
+			&i.AgentProfile,
+			&i.Priority,
+			&i.CancelRequested,
+			&i.Repository,
+			&i.Scope,
+			&i.Forbidden,
+			&i.Requires,
+			&i.ForgeID,
+			&i.DefaultBranch,
+			&i.Roles,
+			&i.Unresolved,
+			&i.InputTokens,
+			&i.OutputTokens,
+			&i.ToolCalls,
+			&i.AgentIterations,
+			&i.ToolMs,
+			&i.ProviderCalls,
+			&i.CostMicros,
+			&i.SandboxSeconds,
+			&i.VerifierSeconds,
+			&i.Drained,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findKey = `-- name: FindKey :one
 SELECT request_hash, status, answer FROM idempotency_keys WHERE tenant_id = $1 AND scope = $2 AND key = $3
 `
@@ -706,8 +800,8 @@ SELECT coalesce(sum(input_tokens), 0)::bigint AS input_tokens, coalesce(sum(outp
     -- How long sandboxes stood for the run is measured here and not by a worker: the time of its leases.
     (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase <> 'publish'), 0)::float8 FROM leases l) AS sandbox_seconds,
     (SELECT coalesce(sum(extract(epoch FROM l.ended_at - l.acquired_at)) FILTER (WHERE l.phase = 'verify'), 0)::float8 FROM leases l) AS verifier_seconds,
-    EXISTS (SELECT 1 FROM runs r JOIN worker_boots b ON b.id::text = r.lease_boot
-        WHERE r.id = $1 AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
+    EXISTS (SELECT 1 FROM run_leases k JOIN worker_boots b ON b.id = k.boot_id
+        WHERE k.run_id = $1 AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
 FROM usages WHERE run_id = $1
 `
 
@@ -724,8 +818,8 @@ type RunSpentRow struct {
 	Drained         bool    `json:"drained"`
 }
 
-func (q *Queries) RunSpent(ctx context.Context, db DBTX, id uuid.UUID) (RunSpentRow, error) {
-	row := db.QueryRow(ctx, runSpent, id)
+func (q *Queries) RunSpent(ctx context.Context, db DBTX, runID uuid.UUID) (RunSpentRow, error) {
+	row := db.QueryRow(ctx, runSpent, runID)
 	var i RunSpentRow
 	err := row.Scan(
 		&i.InputTokens,
@@ -760,28 +854,4 @@ func (q *Queries) Tenant(ctx context.Context, db DBTX, id uuid.UUID) (Tenant, er
 	var i Tenant
 	err := row.Scan(&i.ID, &i.Name, &i.CreatedAt)
 	return i, err
-}
-
-const unresolvedOperations = `-- name: UnresolvedOperations :many
-SELECT identity FROM operations WHERE run_id = $1 AND state IN ('dispatched', 'ambiguous') ORDER BY intended_at
-`
-
-func (q *Queries) UnresolvedOperations(ctx context.Context, db DBTX, runID uuid.UUID) ([]string, error) {
-	rows, err := db.Query(ctx, unresolvedOperations, runID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var identity string
-		if err := rows.Scan(&identity); err != nil {
-			return nil, err
-		}
-		items = append(items, identity)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }

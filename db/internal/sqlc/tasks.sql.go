@@ -203,6 +203,61 @@ func (q *Queries) TaskEvents(ctx context.Context, db DBTX, tenantID uuid.UUID, t
 	return items, nil
 }
 
+const tasksByID = `-- name: TasksByID :many
+SELECT id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile, parent_task_id, template_id, template_version, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, cancel_requested, awaits_merge, auto_run, reason, reason_words, created_at, updated_at, priority FROM tasks WHERE id = ANY($1::uuid[])
+`
+
+func (q *Queries) TasksByID(ctx context.Context, db DBTX, ids []uuid.UUID) ([]Task, error) {
+	rows, err := db.Query(ctx, tasksByID, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Task
+	for rows.Next() {
+		var i Task
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.RepositoryID,
+			&i.Kind,
+			&i.Title,
+			&i.Goal,
+			&i.BaseRef,
+			&i.Mode,
+			&i.Risk,
+			&i.Contract,
+			&i.ContractDigest,
+			&i.AgentProfile,
+			&i.ParentTaskID,
+			&i.TemplateID,
+			&i.TemplateVersion,
+			&i.CampaignID,
+			&i.RequestedBy,
+			&i.State,
+			&i.Version,
+			&i.MaxRuns,
+			&i.RunsUsed,
+			&i.ActiveRunID,
+			&i.CancelRequested,
+			&i.AwaitsMerge,
+			&i.AutoRun,
+			&i.Reason,
+			&i.ReasonWords,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.Priority,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const tasksToRun = `-- name: TasksToRun :many
 SELECT tenant_id, id FROM tasks WHERE auto_run AND id > $1 ORDER BY id LIMIT $2
 `
