@@ -130,7 +130,7 @@ func (s *Store) WorkerByHash(ctx context.Context, hash []byte) (WorkerCredential
 		return WorkerCredential{}, fault.New(fault.NotFound, "There is no such credential.")
 	}
 	if err != nil {
-		return WorkerCredential{}, fmt.Errorf("read worker credential: %w", err)
+		return WorkerCredential{}, fmt.Errorf("read worker credential: %w", busy(err))
 	}
 	if r.Stale {
 		if err := s.q.TouchWorkerCredential(ctx, s.pool, r.ID); err != nil {

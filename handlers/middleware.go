@@ -160,15 +160,33 @@ func (s *server) logRequest(r *http.Request, rec *recorder, l *request) {
 			level = slog.LevelError
 		}
 		f, ok := errors.AsType[*fault.Error](l.err)
-		if errors.Is(l.err, context.Canceled) || ok && f.Code == db.CodeStopping {
+		if ok && f.Code == db.CodeStopping {
 			level = slog.LevelInfo
+		}
+		if clientGone(r, l.err) {
+			level = slog.LevelInfo
+			attrs = append(attrs, slog.Bool("client_gone", true))
 		}
 	}
 	s.log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
+// statusGone is what the log says where nobody waited for the answer any more; nginx made the number known for it.
+const statusGone = 499
+
+// clientGone reports that the request broke off because its client went away. That is the client's own affair and no
+// failure of ours (R-CAN-5); what broke for another reason meanwhile is still a failure.
+func clientGone(r *http.Request, err error) bool {
+	return errors.Is(err, context.Canceled) && errors.Is(r.Context().Err(), context.Canceled)
+}
+
 // fail answers in the form that the path speaks.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if clientGone(r, err) {
+		s.note(r, err)
+		w.WriteHeader(statusGone)
+		return
+	}
 	if strings.HasPrefix(r.URL.Path, apiPrefix+"/") {
 		s.failAPI(w, r, err)
 		return

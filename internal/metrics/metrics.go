@@ -187,7 +187,7 @@ func verb(method string) string {
 
 func class(status int) string {
 	switch {
-	case status < 100 || status > 599:
+	case status < 100 || status > 599 || status == 499:
 		return "none" // the client went away before there was an answer
 	default:
 		return string(rune('0'+status/100)) + "xx"

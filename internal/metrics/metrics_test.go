@@ -166,6 +166,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	m.Served("BREW", "", 404, time.Millisecond)
 	m.Served(http.MethodGet, "/runs/{id}", 200, time.Millisecond)
 	m.Served(http.MethodGet, "/runs/{id}", 0, time.Millisecond)
+	m.Served(http.MethodGet, "/runs/{id}", 499, time.Millisecond)
 	m.LoopRan("reaper", 0, time.Millisecond, nil)
 	m.LoopRan("reaper", 2, time.Millisecond, errors.New("broken"))
 	allowed := []string{"queue", "phase", "state", "status", "reason_code", "reason", "dimension", "event", "loop", "kind", "route", "method", "le", "version", "quantile"}
@@ -183,7 +184,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		}
 	}
 	s.is(t, `signalbox_http_request_duration_seconds_count{method="other",route="unmatched",status="4xx"}`, 1)
-	s.is(t, `signalbox_http_request_duration_seconds_count{method="GET",route="/runs/{id}",status="none"}`, 1)
+	s.is(t, `signalbox_http_request_duration_seconds_count{method="GET",route="/runs/{id}",status="none"}`, 2)
 	s.is(t, `signalbox_loop_runs_total{loop="reaper"}`, 2)
 	s.is(t, `signalbox_loop_errors_total{loop="reaper"}`, 1)
 	s.is(t, `signalbox_loop_work_total{loop="reaper"}`, 2)
