@@ -99,7 +99,8 @@ type DayCost struct {
 
 // DayCosts sums up each day of the zone between two instants.
 func (s *Store) DayCosts(ctx context.Context, tenant uuid.UUID, zone string, since, until time.Time) ([]DayCost, error) {
-	rows, err := s.q.DayCosts(ctx, s.pool, zoneOf(zone).String(), tenant, since, until)
+	in, _ := zoneOf(zone)
+	rows, err := s.q.DayCosts(ctx, s.pool, in.String(), tenant, since, until)
 	if err != nil {
 		return nil, fmt.Errorf("sum up the days: %w", err)
 	}
@@ -110,13 +111,20 @@ func (s *Store) DayCosts(ctx context.Context, tenant uuid.UUID, zone string, sin
 	return out, nil
 }
 
-// zoneOf is the zone of the name; a name that nobody knows is UTC, because work must not stop over it.
-func zoneOf(name string) *time.Location {
+// zoneOf is the zone of the name, and whether there is one. A name that nobody knows is UTC: policies that were stored
+// before names were checked are still read, and work must not stop over it.
+func zoneOf(name string) (zone *time.Location, known bool) {
 	zone, err := time.LoadLocation(name)
 	if err != nil {
-		return time.UTC
+		return time.UTC, false
 	}
-	return zone
+	return zone, true
+}
+
+// zoneKnown reports whether there is a time zone of the name. The machine's own is no zone that everybody has.
+func zoneKnown(name string) bool {
+	_, known := zoneOf(name)
+	return known && name != "Local"
 }
 
 // dayOf is the day in which the instant lies.
@@ -143,12 +151,13 @@ func (s *Store) admissionFacts(ctx context.Context, h sqlc.DBTX, tenant, request
 	f.OpenGates, f.OwnGates, f.OpenPulls, f.OwnPulls = int(c.Gates), int(c.OwnGates), int(c.Pulls), int(c.OwnPulls)
 	f.ProviderOff, f.NoLiveWorker = policy.Duration(max(seconds(c.ProviderOff), 0)), c.NoWorker
 	if rules.Budget.DailyCents > 0 {
-		begins, ends := dayOf(now, zoneOf(rules.Budget.TimeZone))
+		zone, known := zoneOf(rules.Budget.TimeZone)
+		begins, ends := dayOf(now, zone)
 		cost, err := s.q.TenantCost(ctx, h, tenant, begins, ends)
 		if err != nil {
 			return fmt.Errorf("sum up what was spent today: %w", err)
 		}
-		f.SpentToday, f.DayLeft = cost.Reported+cost.Estimated, policy.Duration(ends.Sub(now))
+		f.SpentToday, f.DayLeft, f.NoSuchZone = cost.Reported+cost.Estimated, policy.Duration(ends.Sub(now)), !known
 	}
 	return nil
 }

@@ -1,16 +1,22 @@
 package db_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"signalbox/db"
 	"signalbox/internal/dbtest"
 	"signalbox/internal/dbtest/drive"
+	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
 )
@@ -166,5 +172,31 @@ func TestEachLimitStopsTheRun(t *testing.T) {
 		if signal() != 1 {
 			t.Errorf("%s: used up, and the worker is not told to stop", name)
 		}
+	}
+}
+
+// R-ADM-5: a policy with a time zone that does not exist cannot be put in force; one of an older version is read on with
+// days of UTC, and the log says so once.
+func TestPolicyWithAnUnknownTimeZone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	const doc = "version: mars-1\nbudget: {daily_cents: 100, time_zone: Mars/Olympus}\n"
+	for _, zone := range []string{"Mars/Olympus", "Local"} {
+		if _, err := w.Store.SavePolicy(t.Context(), w.Tenant, strings.ReplaceAll(doc, "Mars/Olympus", zone)); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "line 2: budget.time_zone") {
+			t.Errorf("%s: %v", zone, err)
+		}
+	}
+	got(w.Store.SavePolicy(t.Context(), w.Tenant, "version: java-1\nbudget: {time_zone: Asia/Jakarta}\n"))(t)
+	got(w.Owner.Exec(t.Context(), `INSERT INTO policies (id, tenant_id, version, document) VALUES ($1, $2, 'mars-1', $3)`, uuid.New(), w.Tenant, doc))(t)
+	var log bytes.Buffer
+	s := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL, Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
+	t.Cleanup(s.Close)
+	for range 2 {
+		if rules := got(s.Rules(t.Context(), w.Tenant))(t); rules.Version != "mars-1" {
+			t.Errorf("policy %s is in force", rules.Version)
+		}
+	}
+	if strings.Count(log.String(), "POLICY_TIME_ZONE_UNKNOWN") != 1 {
+		t.Errorf("the log says\n%s", &log)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // SavePolicy puts a policy document in force for a tenant from now on; runs keep the limits they were admitted with. A
 // document that does not hold is refused with its own error, and a version that is there already is a conflict.
 func (s *Store) SavePolicy(ctx context.Context, tenant uuid.UUID, document string) (policy.Rules, error) {
-	rules, err := policy.Parse([]byte(document))
+	rules, err := policy.Accept([]byte(document), zoneKnown)
 	if err != nil {
 		return policy.Rules{}, err
 	}

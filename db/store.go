@@ -107,6 +107,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	s := &Store{pool: pool, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, seen: o.Observer, draw: rand.Float64}
+	s.rules.log = o.Log
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -192,6 +193,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // policyCache keeps parsed policies by document, which never change.
 type policyCache struct {
+	log    *slog.Logger
 	mu     sync.Mutex
 	parsed map[string]policy.Rules
 }
@@ -205,6 +207,10 @@ func (c *policyCache) parse(document string) (policy.Rules, error) {
 	r, err := policy.Parse([]byte(document))
 	if err != nil {
 		return policy.Rules{}, fmt.Errorf("read the policy in force: %w", err)
+	}
+	if zone := r.Budget.TimeZone; zone != "" && !zoneKnown(zone) && c.log != nil {
+		c.log.Warn("a stored policy names a time zone that does not exist; its days are those of UTC until a new version names another",
+			slog.String("code", "POLICY_TIME_ZONE_UNKNOWN"), slog.String("policy_version", r.Version), slog.String("time_zone", zone))
 	}
 	if c.parsed == nil || len(c.parsed) > 64 {
 		c.parsed = map[string]policy.Rules{}

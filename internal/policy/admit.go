@@ -103,8 +103,12 @@ const lookAgain = Duration(30 * time.Second)
 func (r Rules) putOff(f Facts) (code, words string, after Duration) {
 	q, v := r.Admission.Quota, r.Admission.Reviewers
 	if most := r.Budget.DailyCents; most > 0 && f.SpentToday >= most*10_000 {
-		return CodeDailyBudget, fmt.Sprintf("The tenant spent %s of %s today; policy %s begins new work tomorrow, in %s.",
-			cents(f.SpentToday/10_000), cents(most), r.Version, f.DayLeft.Std().Round(time.Minute)), max(f.DayLeft, Duration(time.Second))
+		words := fmt.Sprintf("The tenant spent %s of %s today; policy %s begins new work tomorrow, in %s.",
+			cents(f.SpentToday/10_000), cents(most), r.Version, f.DayLeft.Std().Round(time.Minute))
+		if f.NoSuchZone {
+			words += fmt.Sprintf(" The day is that of UTC, because there is no time zone %q; a new version of the policy can name another.", r.Budget.TimeZone)
+		}
+		return CodeDailyBudget, words, max(f.DayLeft, Duration(time.Second))
 	}
 	if f.ProviderOff > 0 {
 		provider := r.Routing.Route(f).Provider

@@ -2,11 +2,13 @@ package policy_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 )
 
@@ -100,5 +102,30 @@ func TestAdmissionBoundsParse(t *testing.T) {
 		if _, err := policy.Parse([]byte("version: b-1\n" + bad + "\n")); err == nil {
 			t.Errorf("%s was accepted", bad)
 		}
+	}
+}
+
+// R-ADM-5: a new policy with a time zone that does not exist is refused with its line; one that is stored is still read,
+// and what it puts off says which day it means.
+func TestTimeZoneThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	doc := []byte("version: b-1\nbudget:\n  daily_cents: 100\n  time_zone: Mars/Olympus\n")
+	asked := ""
+	_, err := policy.Accept(doc, func(name string) bool { asked = name; return false })
+	e, ok := errors.AsType[*policy.ParseError](err)
+	if !ok || len(e.Problems) != 1 || e.Problems[0].Line != 4 || e.Problems[0].Path != "budget.time_zone" || asked != "Mars/Olympus" || fault.KindOf(err) != fault.Invalid {
+		t.Fatalf("%v, asked for %q", err, asked)
+	}
+	if _, err := policy.Accept(doc, func(string) bool { return true }); err != nil {
+		t.Error(err)
+	}
+	r, err := policy.Parse(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := policy.Admission(r, policy.Facts{Mode: "pr_created", Repository: "acme/api", Risk: policy.RiskLow, RequesterRoles: []policy.Role{policy.RoleRequester},
+		SpentToday: 1_000_000, DayLeft: policy.Duration(time.Hour), NoSuchZone: true})
+	if d.Code != policy.CodeDailyBudget || !strings.Contains(strings.Join(d.Reasons, " "), `no time zone "Mars/Olympus"`) {
+		t.Errorf("%+v", d)
 	}
 }

@@ -30,8 +30,9 @@ type Facts struct {
 	OwnGates     int      `json:"own_gates,omitempty"`
 	OpenPulls    int      `json:"open_pulls,omitempty"`
 	OwnPulls     int      `json:"own_pulls,omitempty"`
-	SpentToday   int64    `json:"spent_today,omitempty"` // millionths of the currency
-	DayLeft      Duration `json:"day_left,omitempty"`    // until the tenant's day is over
+	SpentToday   int64    `json:"spent_today,omitempty"`  // millionths of the currency
+	DayLeft      Duration `json:"day_left,omitempty"`     // until the tenant's day is over
+	NoSuchZone   bool     `json:"no_such_zone,omitempty"` // the policy's time zone is not known, so the day is that of UTC
 	ProviderOff  Duration `json:"provider_off,omitempty"`
 	NoLiveWorker bool     `json:"no_live_worker,omitempty"`
 

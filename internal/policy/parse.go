@@ -55,19 +55,27 @@ func (e *ParseError) Error() string {
 // Parse reads a policy document strictly: an unknown or doubled field, a
 // wrong type, an anchor, a second document or a value out of range is an
 // error with its line. What a document does not name keeps its default. The
-// error is a fault.Invalid that wraps a *ParseError.
-func Parse(doc []byte) (Rules, error) {
+// error is a fault.Invalid that wraps a *ParseError. It is for documents that
+// are stored already; a new one goes through Accept.
+func Parse(doc []byte) (Rules, error) { return read(doc, func(string) bool { return true }) }
+
+// Accept reads a document that is to be put in force: as Parse does, and it
+// refuses also what only the server's surroundings can tell. zone reports
+// whether there is a time zone of the name.
+func Accept(doc []byte, zone func(name string) bool) (Rules, error) { return read(doc, zone) }
+
+func read(doc []byte, zone func(string) bool) (Rules, error) {
 	if len(doc) > maxDocument {
 		return Rules{}, fault.Newf(fault.TooLarge, "The policy was not stored: it is larger than %d KiB.", maxDocument>>10)
 	}
-	r, problems := parse(doc)
+	r, problems := parse(doc, zone)
 	if len(problems) > 0 {
 		return Rules{}, refused(problems)
 	}
 	return r, nil
 }
 
-func parse(doc []byte) (r Rules, problems []Problem) {
+func parse(doc []byte, zone func(string) bool) (r Rules, problems []Problem) {
 	// The YAML library has panicked on hostile input before; a policy
 	// document is input.
 	defer func() {
@@ -98,7 +106,11 @@ func parse(doc []byte) (r Rules, problems []Problem) {
 	if err := dec.Decode(&r); err != nil {
 		return r, []Problem{syntaxProblem(err)}
 	}
-	return r, validate(r, func(path string) int { return find(body, path) })
+	c := checker{line: func(path string) int { return find(body, path) }, problems: validate(r, func(path string) int { return find(body, path) })}
+	if len(c.problems) == 0 && r.Budget.TimeZone != "" {
+		c.ok(zone(r.Budget.TimeZone), "budget.time_zone", fmt.Sprintf("there is no time zone %q; name one such as Europe/Berlin, or leave the field out for UTC", r.Budget.TimeZone))
+	}
+	return r, c.problems
 }
 
 func refused(problems []Problem) error {

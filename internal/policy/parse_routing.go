@@ -79,7 +79,7 @@ func (c *checker) installation(r InstallationRules) {
 	}
 }
 
-// zoneShape is how a time zone is named; whether there is one of the name, the server knows.
+// zoneShape is how a time zone is named; whether there is one of the name, Accept is told.
 func zoneShape() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
 }
