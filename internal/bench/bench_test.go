@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"signalbox/db"
-	"signalbox/internal/dbtest"
+	"signalbox/internal/e2e/rig"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // Rounds are many and short, so that a neighbour's busy minute falls on all three kinds alike.
 const (

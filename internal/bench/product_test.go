@@ -49,6 +49,7 @@ type product struct {
 	token      string      // of the requester
 	count      atomic.Int64
 	claimLooks int64
+	copied     int // rows that copyRun made
 }
 
 // leaseTTL is long, so that no lease of a prepared run ends while others are measured.
