@@ -62,11 +62,12 @@ func (p *product) backlog(w *drive.World, n int) {
 	})
 }
 
-// copyRun copies a waiting run and its item.
+// copyRun copies a waiting run with its task and its item.
 func (p *product) copyRun(id uuid.UUID, count int) {
 	p.b.Helper()
 	from, to := p.copied+1, p.copied+count
 	p.copied = to
-	p.insert(copies{"runs", "runs.id = $3", map[string]string{"id": numbered}}, from, to, id)
+	p.insert(copies{"tasks", "tasks.id = (SELECT task_id FROM runs WHERE id = $3)", map[string]string{"id": numbered, "active_run_id": numbered}}, from, to, id)
+	p.insert(copies{"runs", "runs.id = $3", map[string]string{"id": numbered, "task_id": numbered}}, from, to, id)
 	p.insert(copies{"run_queue", "run_queue.run_id = $3", map[string]string{"run_id": numbered, "rank": "run_queue.rank + n * interval '1 microsecond'"}}, from, to, id)
 }

@@ -36,7 +36,7 @@ func BenchmarkClaimPages(b *testing.B) {
 		began := time.Now()
 		p.backlog(p.world, queued)
 		// Dead rows and plans that were made for a smaller table are no matter of how much waits.
-		p.exec(`VACUUM ANALYZE run_queue, runs, run_leases, worker_boots`)
+		p.exec(`VACUUM ANALYZE run_queue, runs, tasks, run_leases, worker_boots`)
 		progress("%d runs wait: filled in %.0f s", queued, time.Since(began).Seconds())
 		before := p.pages()
 		got := p.claimed(claims)
@@ -49,7 +49,7 @@ func BenchmarkClaimPages(b *testing.B) {
 		}
 		look, write := total(each, lookups), total(each, writes)
 		f.line("A claim with %d runs waiting: its look-ups %.0f pages, %.2f of that with %d; its writes %.0f, %.2f. Height of the indexes: %s.",
-			queued, look, look/total(first, lookups), sizes[0], write, write/total(first, writes), p.heights("run_queue_lane_idx", "run_queue_pkey", "runs_pkey"))
+			queued, look, look/total(first, lookups), sizes[0], write, write/total(first, writes), p.heights("run_queue_lane_idx", "run_queue_pkey", "runs_pkey", "tasks_pkey"))
 		f.line("    %s", pagesOf(each, slices.Concat(lookups, writes)))
 		p.letGo(got)
 	}

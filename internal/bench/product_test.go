@@ -39,6 +39,7 @@ import (
 type product struct {
 	b          *testing.B
 	world      *drive.World
+	data       dbtest.Database
 	cluster    *throwaway.Cluster
 	root       *pgxpool.Pool // the superuser
 	engine     string        // address of the role that the server uses, for pgbench
@@ -66,7 +67,7 @@ func start(b *testing.B) *product {
 	data, cluster := dbtest.NewCluster(b, throwaway.Options{Fsync: true, Settings: map[string]string{
 		"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "top", "max_wal_size": "4GB", "checkpoint_timeout": "30min", "track_activity_query_size": "32768",
 	}})
-	p := &product{b: b, cluster: cluster, engine: data.EngineURL}
+	p := &product{b: b, data: data, cluster: cluster, engine: data.EngineURL}
 	var err error
 	p.root, err = pgxpool.New(ctx, cluster.Server().URL(pgserver.Superuser, data.Name))
 	p.must(err, "connect as the superuser")
