@@ -138,6 +138,7 @@ type leases struct {
 	mu    sync.Mutex
 	small map[string]time.Time
 	whale []time.Time
+	one   chan struct{} // rings with each lease
 }
 
 func (l *leases) add(whale bool, id string, at time.Time) {
@@ -147,6 +148,15 @@ func (l *leases) add(whale bool, id string, at time.Time) {
 		l.whale = append(l.whale, at)
 	} else {
 		l.small[id] = at
+	}
+	l.ring()
+}
+
+// ring never waits.
+func (l *leases) ring() {
+	select {
+	case l.one <- struct{}{}:
+	default:
 	}
 }
 
@@ -160,7 +170,7 @@ func (l *leases) got() int {
 func (m *market) round(w *waited, policy string) {
 	m.b.Helper()
 	m.must(m.world.SetPolicy(m.b.Context(), policy), "set the policy")
-	l := &leases{small: map[string]time.Time{}}
+	l := &leases{small: map[string]time.Time{}, one: make(chan struct{}, 1)}
 	var over atomic.Bool
 	var wg sync.WaitGroup
 	errs := make(chan error, fairWorkers)
@@ -168,17 +178,21 @@ func (m *market) round(w *waited, policy string) {
 		wg.Go(func() {
 			if err := m.work(boot, l, &over); err != nil {
 				errs <- err
+				l.ring()
 			}
 		})
 	}
-	time.Sleep(hold) // until the whale has what it can get
+	pass(hold) // until the whale has what it can get
 	began, seen := time.Now(), m.seen()
 	submitted := m.submit()
-	for deadline := time.Now().Add(2 * time.Minute); l.got() < len(submitted) && len(errs) == 0; {
-		if time.Now().After(deadline) {
+	limit := time.NewTimer(2 * time.Minute)
+	defer limit.Stop()
+	for l.got() < len(submitted) && len(errs) == 0 {
+		select {
+		case <-l.one:
+		case <-limit.C:
 			m.b.Fatalf("bench: %d of %d runs got a lease within two minutes", l.got(), len(submitted))
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	w.took += time.Since(began)
 	w.seen += m.seen() - seen
@@ -191,6 +205,9 @@ func (m *market) round(w *waited, policy string) {
 	}
 	w.add(submitted, l, began)
 }
+
+// pass lets time go by that is part of what is measured: nothing is waited for.
+func pass(d time.Duration) { <-time.After(d) }
 
 // submission is one run of a small tenant.
 type submission struct {
@@ -226,7 +243,7 @@ func (m *market) submit() []submission {
 	errs := make(chan error, len(m.small))
 	var wg sync.WaitGroup
 	for _, n := range rand.Perm(len(m.small)) {
-		time.Sleep(interval/2 + rand.N(interval))
+		pass(interval/2 + rand.N(interval))
 		wg.Go(func() {
 			var err error
 			if out[n], err = m.ask(m.small[n]); err != nil {
@@ -286,9 +303,9 @@ func (m *market) work(boot uuid.UUID, l *leases, over *atomic.Bool) error {
 			switch {
 			case over.Load():
 			case whale:
-				time.Sleep(hold)
+				pass(hold)
 			default:
-				time.Sleep(holdSmall)
+				pass(holdSmall)
 			}
 			if err := m.end(a); err != nil {
 				return err

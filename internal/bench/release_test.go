@@ -49,7 +49,7 @@ func BenchmarkRelease(b *testing.B) {
 	var all []killed
 	for n := range trials {
 		_, id := r.Submit(wire.TaskCreate{RepositoryId: repo.ID(), Title: "Wait", Goal: rig.Recipe("Wait.", rig.Await("never"))})
-		await(r, id, wire.RunStateEXECUTING)
+		r.Await(id, wire.RunStateEXECUTING)
 		next := worker()
 		k := kill(r, holder, id)
 		all = append(all, k)
@@ -58,7 +58,7 @@ func BenchmarkRelease(b *testing.B) {
 		if err != nil || answer.StatusCode() != http.StatusOK {
 			b.Fatalf("bench: cancel: %v %s", err, answer.Body)
 		}
-		await(r, id, wire.RunStateCANCELLED)
+		r.Await(id, wire.RunStateCANCELLED)
 		holder = next
 	}
 	f.line("SIGKILL of a worker that holds a lease of %s, heartbeats every %s, loops every second, %d times:", killTTL, killBeat, trials)
@@ -81,11 +81,6 @@ func BenchmarkRelease(b *testing.B) {
 		f.line("    %s: smallest %.2f s, median %.2f s, largest %.2f s; %d of %d later than the lease time and one second (%s).",
 			d.what, slices.Min(took).Seconds(), quantile(took, 0.5).Seconds(), slices.Max(took).Seconds(), late, trials, killTTL+time.Second)
 	}
-}
-
-func await(r *rig.Rig, id string, state wire.RunState) {
-	r.T.Helper()
-	r.Await(id, state)
 }
 
 // kill ends the worker and waits until another one has its run. Every time but that of the kill is the database's, which
