@@ -137,7 +137,7 @@ func dayOf(at time.Time, zone *time.Location) (begins, ends time.Time) {
 // so that the bound is exact.
 func (s *Store) admissionFacts(ctx context.Context, h sqlc.DBTX, tenant, requester uuid.UUID, now time.Time, rules policy.Rules, f *policy.Facts) error {
 	a := rules.Admission
-	if a.Quota != (policy.QuotaRules{}) || a.Reviewers != (policy.ReviewerRules{}) {
+	if a.Quota != (policy.QuotaRules{}) || a.Reviewers != (policy.ReviewerRules{}) || a.Rates.RepositoryPulls > 0 {
 		if err := s.q.HoldOffAdmissions(ctx, h, tenant.String()); err != nil {
 			return fmt.Errorf("hold off other admissions: %w", err)
 		}
@@ -150,6 +150,11 @@ func (s *Store) admissionFacts(ctx context.Context, h sqlc.DBTX, tenant, request
 	f.Queued, f.Active = int(c.Queued), int(c.Queued+c.Leased+c.Gates)
 	f.OpenGates, f.OwnGates, f.OpenPulls, f.OwnPulls = int(c.Gates), int(c.OwnGates), int(c.Pulls), int(c.OwnPulls)
 	f.ProviderOff, f.NoLiveWorker = policy.Duration(max(seconds(c.ProviderOff), 0)), c.NoWorker
+	if a.Rates.Any() {
+		if err := s.rateFacts(ctx, h, tenant, rules, f); err != nil {
+			return err
+		}
+	}
 	if rules.Budget.DailyCents > 0 {
 		zone, known := zoneOf(rules.Budget.TimeZone)
 		begins, ends := dayOf(now, zone)
@@ -159,6 +164,17 @@ func (s *Store) admissionFacts(ctx context.Context, h sqlc.DBTX, tenant, request
 		}
 		f.SpentToday, f.DayLeft, f.NoSuchZone = cost.Reported+cost.Estimated, policy.Duration(ends.Sub(now)), !known
 	}
+	return nil
+}
+
+// rateFacts measures what the tenant's work used of what it shares with others.
+func (s *Store) rateFacts(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, rules policy.Rules, f *policy.Facts) error {
+	x, err := s.q.AdmissionRates(ctx, h, tenant, rules.Routing.Route(*f).Provider, f.Repository)
+	if err != nil {
+		return fmt.Errorf("measure what was used: %w", err)
+	}
+	f.ProviderTokens, f.ForgePulls, f.RepositoryPulls, f.ArtifactBytes = x.ProviderTokens, int(x.ForgePulls), int(x.RepositoryPulls), x.ArtifactBytes
+	f.WritesWaiting = s.commits.writes.Waiting()
 	return nil
 }
 

@@ -18,6 +18,17 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM run_queue q WHERE q.tenant_id = @ten
     coalesce((SELECT extract(epoch FROM p.until - clock_timestamp()) FROM provider_pauses p WHERE p.provider = @provider), 0)::float8 AS provider_off,
     NOT EXISTS (SELECT 1 FROM worker_boots b WHERE b.state IN ('STARTING', 'READY') AND b.heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8)) AS no_worker;
 
+-- name: AdmissionRates :one
+-- What the tenant used of what it shares with others: tokens of a provider and bytes in the last minute, pull requests of the
+-- repository's forge in the last hour, and those that are open in the repository.
+SELECT coalesce((SELECT sum(u.input_tokens + u.output_tokens) FROM usages u JOIN runs r ON r.id = u.run_id
+        WHERE u.tenant_id = @tenant_id AND u.at > clock_timestamp() - interval '1 minute' AND coalesce(r.route ->> 'provider', '') = @provider::text), 0)::bigint AS provider_tokens,
+    (SELECT count(*) FROM pull_requests p JOIN repositories o ON o.id = p.repository_id
+        WHERE p.tenant_id = @tenant_id AND p.created_at > clock_timestamp() - interval '1 hour' AND o.forge_id = here.forge_id)::int AS forge_pulls,
+    (SELECT count(*) FROM pull_requests p WHERE p.repository_id = here.id AND p.state NOT IN ('MERGED', 'CLOSED'))::int AS repository_pulls,
+    coalesce((SELECT sum(a.size) FROM artifacts a WHERE a.tenant_id = @tenant_id AND a.created_at > clock_timestamp() - interval '1 minute'), 0)::bigint AS artifact_bytes
+FROM repositories here WHERE here.tenant_id = @tenant_id AND here.name = @repository::text;
+
 -- name: TenantCost :one
 -- What the tenant's work cost between two instants: reported, estimated and unknown are never added up as one.
 SELECT coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,11 @@ const (
 	CodeActiveQuota   = "TENANT_ACTIVE_FULL"
 	CodeReviewers     = "REVIEWERS_BUSY"
 	CodeProviderOff   = "PROVIDER_PARKED"
+	CodeProviderRate  = "PROVIDER_TOKENS"
+	CodeForgeRate     = "FORGE_QUOTA"
+	CodeRepositoryCI  = "REPOSITORY_CI_BUSY"
+	CodeArtifactRate  = "ARTIFACT_BANDWIDTH"
+	CodeWrites        = "DATABASE_BUSY"
 	CodeIsolation     = "ISOLATION_TOO_WEAK"
 	CodeSameWorker    = "SAME_WORKER"
 	CodeClaimAccepted = "CLAIM_ACCEPTED"
@@ -101,7 +107,6 @@ const lookAgain = Duration(30 * time.Second)
 
 // putOff says why allowed work does not begin yet, in words with the numbers, and when to ask again.
 func (r Rules) putOff(f Facts) (code, words string, after Duration) {
-	q, v := r.Admission.Quota, r.Admission.Reviewers
 	if most := r.Budget.DailyCents; most > 0 && f.SpentToday >= most*10_000 {
 		words := fmt.Sprintf("The tenant spent %s of %s today; policy %s begins new work tomorrow, in %s.",
 			cents(f.SpentToday/10_000), cents(most), r.Version, f.DayLeft.Std().Round(time.Minute))
@@ -114,18 +119,7 @@ func (r Rules) putOff(f Facts) (code, words string, after Duration) {
 		provider := r.Routing.Route(f).Provider
 		return CodeProviderOff, fmt.Sprintf("The model provider %s asked to slow down; it is tried again in %s.", provider, f.ProviderOff.Std().Round(time.Second)), max(f.ProviderOff, Duration(time.Second))
 	}
-	for _, c := range []struct {
-		code       string
-		have, most int
-		what       string
-	}{
-		{CodeQueueQuota, f.Queued, q.MaxQueued, "runs of the tenant wait for a worker"},
-		{CodeActiveQuota, f.Active, q.MaxActive, "runs of the tenant are under way"},
-		{CodeReviewers, f.OpenGates, v.OpenGates, "decisions of the tenant wait for a person"},
-		{CodeReviewers, f.OwnGates, v.OpenGatesOfOne, "decisions about this requester's work wait for a person"},
-		{CodeReviewers, f.OpenPulls, v.OpenPulls, "pull requests of the tenant are open"},
-		{CodeReviewers, f.OwnPulls, v.OpenPullsOfOne, "pull requests of this requester are open"},
-	} {
+	for _, c := range slices.Concat(r.counts(f), r.rates(f)) {
 		if c.most > 0 && c.have >= c.most {
 			return c.code, fmt.Sprintf("%d %s; policy %s allows %d before new work begins.", c.have, c.what, r.Version, c.most), lookAgain
 		}
@@ -134,6 +128,41 @@ func (r Rules) putOff(f Facts) (code, words string, after Duration) {
 		return CodeCapacity, f.CapacityWords, lookAgain
 	}
 	return "", "", 0
+}
+
+// count is something that puts work off while there is as much of it as policy allows.
+type count struct {
+	code       string
+	have, most int64
+	what       string
+}
+
+func (r Rules) counts(f Facts) []count {
+	q, v := r.Admission.Quota, r.Admission.Reviewers
+	return []count{
+		{CodeQueueQuota, int64(f.Queued), int64(q.MaxQueued), "runs of the tenant wait for a worker"},
+		{CodeActiveQuota, int64(f.Active), int64(q.MaxActive), "runs of the tenant are under way"},
+		{CodeReviewers, int64(f.OpenGates), int64(v.OpenGates), "decisions of the tenant wait for a person"},
+		{CodeReviewers, int64(f.OwnGates), int64(v.OpenGatesOfOne), "decisions about this requester's work wait for a person"},
+		{CodeReviewers, int64(f.OpenPulls), int64(v.OpenPulls), "pull requests of the tenant are open"},
+		{CodeReviewers, int64(f.OwnPulls), int64(v.OpenPullsOfOne), "pull requests of this requester are open"},
+	}
+}
+
+// rates are what agents share with others (R-Q-11).
+func (r Rules) rates(f Facts) []count {
+	x := r.Admission.Rates
+	if !x.Any() {
+		return nil
+	}
+	provider := r.Routing.Route(f).Provider
+	return []count{
+		{CodeProviderRate, f.ProviderTokens, x.ProviderTokens[provider], "tokens of provider " + provider + " were used in the last minute"},
+		{CodeForgeRate, int64(f.ForgePulls), int64(x.ForgePulls), "pull requests were opened on this forge in the last hour"},
+		{CodeRepositoryCI, int64(f.RepositoryPulls), int64(x.RepositoryPulls), "pull requests of this repository are open, each with its CI"},
+		{CodeArtifactRate, f.ArtifactBytes, x.ArtifactBytes, "bytes of artifacts were stored in the last minute"},
+		{CodeWrites, int64(f.WritesWaiting), int64(x.WritesWaiting), "transitions wait for the database"},
+	}
 }
 
 func cents(n int64) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }

@@ -17,6 +17,7 @@ func bounded() policy.Rules {
 	r.Version = "bounded-1"
 	r.Admission.Quota = policy.QuotaRules{MaxQueued: 2, MaxActive: 3}
 	r.Admission.Reviewers = policy.ReviewerRules{OpenGates: 4, OpenPulls: 5, OpenGatesOfOne: 1, OpenPullsOfOne: 2}
+	r.Admission.Rates = policy.RateRules{ProviderTokens: map[string]int64{"fast": 1000}, ForgePulls: 6, RepositoryPulls: 7, ArtifactBytes: 4096, WritesWaiting: 8}
 	r.Admission.AnalysisOnly = []string{"vault/**"}
 	r.Budget.DailyCents = 100
 	r.Routing.Queues = []policy.QueueRule{{Queue: "java", Repositories: []string{"sample/*"}, Requires: []string{"jdk >= 21"}}}
@@ -61,6 +62,12 @@ func TestAdmissionWeighs(t *testing.T) {
 		"one's gates":     {func(_ *policy.Rules, f *policy.Facts) { f.OwnGates = 1 }, policy.Defer, policy.CodeReviewers, 30 * time.Second, "this requester's"},
 		"pull requests":   {func(_ *policy.Rules, f *policy.Facts) { f.OpenPulls = 5 }, policy.Defer, policy.CodeReviewers, 30 * time.Second, "pull requests of the tenant"},
 		"one's pulls":     {func(_ *policy.Rules, f *policy.Facts) { f.OwnPulls = 2 }, policy.Defer, policy.CodeReviewers, 30 * time.Second, "of this requester"},
+		"tokens":          {func(_ *policy.Rules, f *policy.Facts) { f.ProviderTokens = 1000 }, policy.Defer, policy.CodeProviderRate, 30 * time.Second, "1000 tokens of provider fast"},
+		"another's":       {func(_ *policy.Rules, f *policy.Facts) { f.AgentProfile, f.ProviderTokens = "other", 1000 }, policy.Admit, policy.CodeAdmitted, 0, ""},
+		"forge":           {func(_ *policy.Rules, f *policy.Facts) { f.ForgePulls = 6 }, policy.Defer, policy.CodeForgeRate, 30 * time.Second, "in the last hour"},
+		"repository's CI": {func(_ *policy.Rules, f *policy.Facts) { f.RepositoryPulls = 7 }, policy.Defer, policy.CodeRepositoryCI, 30 * time.Second, "7 pull requests of this repository"},
+		"bandwidth":       {func(_ *policy.Rules, f *policy.Facts) { f.ArtifactBytes = 5000 }, policy.Defer, policy.CodeArtifactRate, 30 * time.Second, "allows 4096"},
+		"database":        {func(_ *policy.Rules, f *policy.Facts) { f.WritesWaiting = 8 }, policy.Defer, policy.CodeWrites, 30 * time.Second, "wait for the database"},
 		"capacity":        {func(_ *policy.Rules, f *policy.Facts) { f.CapacityWords = "The disk is full." }, policy.Defer, policy.CodeCapacity, 30 * time.Second, "disk"},
 		"denied, not put": {func(_ *policy.Rules, f *policy.Facts) { f.RequesterRoles, f.Queued = nil, 9 }, policy.Deny, policy.CodeRole, 0, ""},
 	} {

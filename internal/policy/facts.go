@@ -36,6 +36,13 @@ type Facts struct {
 	ProviderOff  Duration `json:"provider_off,omitempty"`
 	NoLiveWorker bool     `json:"no_live_worker,omitempty"`
 
+	// What an installation measured at admission, where policy bounds a rate.
+	ProviderTokens  int64 `json:"provider_tokens,omitempty"`  // of the route's provider, in the last minute
+	ForgePulls      int   `json:"forge_pulls,omitempty"`      // opened on the repository's forge in the last hour
+	RepositoryPulls int   `json:"repository_pulls,omitempty"` // open in the repository
+	ArtifactBytes   int64 `json:"artifact_bytes,omitempty"`   // stored in the last minute
+	WritesWaiting   int   `json:"writes_waiting,omitempty"`   // transitions that wait for the database
+
 	// The claim.
 	Phase      string    `json:"phase,omitempty"` // execute, verify, publish
 	Isolation  Isolation `json:"isolation,omitempty"`

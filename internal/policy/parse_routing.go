@@ -91,6 +91,18 @@ func (c *checker) admissionCounts(r Rules) {
 		"reviewers.open_pulls": v.OpenPulls, "reviewers.open_gates_of_one": v.OpenGatesOfOne, "reviewers.open_pulls_of_one": v.OpenPullsOfOne} {
 		c.ok(n >= 0 && n <= 1_000_000, "admission."+path, "must be from 0 (no bound) to 1000000")
 	}
+	c.rates(r.Admission.Rates)
 	c.ok(r.Budget.DailyCents >= 0 && r.Budget.DailyCents <= 1_000_000_000_000, "budget.daily_cents", "must be from 0 (no bound) to 1000000000000")
 	c.ok(r.Budget.TimeZone == "" || zoneShape().MatchString(r.Budget.TimeZone), "budget.time_zone", fmt.Sprintf("%q is no name of a time zone, such as Europe/Berlin", r.Budget.TimeZone))
+}
+
+func (c *checker) rates(x RateRules) {
+	const most = 1_000_000_000_000
+	for path, n := range map[string]int64{"forge_pulls": int64(x.ForgePulls), "repository_pulls": int64(x.RepositoryPulls), "artifact_bytes": x.ArtifactBytes, "writes_waiting": int64(x.WritesWaiting)} {
+		c.ok(n >= 0 && n <= most, "admission.rates."+path, "must be from 0 (no bound) to 1000000000000")
+	}
+	for _, provider := range slices.Sorted(maps.Keys(x.ProviderTokens)) {
+		n := x.ProviderTokens[provider]
+		c.ok(n >= 0 && n <= most, "admission.rates.provider_tokens."+provider, "must be from 0 (no bound) to 1000000000000")
+	}
 }

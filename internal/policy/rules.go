@@ -49,6 +49,7 @@ type AdmissionRules struct {
 	// Quota and Reviewers put work off, they never refuse it.
 	Quota     QuotaRules    `yaml:"quota" json:"quota"`
 	Reviewers ReviewerRules `yaml:"reviewers" json:"reviewers"`
+	Rates     RateRules     `yaml:"rates" json:"rates"`
 }
 
 // QuotaRules bound how much of the tenant's work is admitted at a time. 0: no bound.
@@ -65,6 +66,26 @@ type ReviewerRules struct {
 	OpenPulls      int `yaml:"open_pulls" json:"open_pulls"`
 	OpenGatesOfOne int `yaml:"open_gates_of_one" json:"open_gates_of_one"`
 	OpenPullsOfOne int `yaml:"open_pulls_of_one" json:"open_pulls_of_one"`
+}
+
+// RateRules keep agents from using up what others share. They put new work off while what is under way has reached a
+// bound; what was admitted goes on. 0, or a provider that is not listed: no bound.
+type RateRules struct {
+	// ProviderTokens are tokens a minute, in and out, that the tenant uses of each model provider.
+	ProviderTokens map[string]int64 `yaml:"provider_tokens" json:"provider_tokens,omitempty"`
+	// ForgePulls are pull requests an hour that the tenant opens on one forge, each a handful of calls of its API.
+	ForgePulls int `yaml:"forge_pulls" json:"forge_pulls,omitempty"`
+	// RepositoryPulls are open pull requests of one repository, each of which keeps its CI busy.
+	RepositoryPulls int `yaml:"repository_pulls" json:"repository_pulls,omitempty"`
+	// ArtifactBytes are bytes a minute that the tenant's workers store.
+	ArtifactBytes int64 `yaml:"artifact_bytes" json:"artifact_bytes,omitempty"`
+	// WritesWaiting are transitions that wait in this server for the database.
+	WritesWaiting int `yaml:"writes_waiting" json:"writes_waiting,omitempty"`
+}
+
+// Any reports whether there is a bound at all.
+func (r RateRules) Any() bool {
+	return len(r.ProviderTokens) > 0 || r.ForgePulls > 0 || r.RepositoryPulls > 0 || r.ArtifactBytes > 0 || r.WritesWaiting > 0
 }
 
 // IncidentRules stop new work without refusing it.

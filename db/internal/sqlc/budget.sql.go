@@ -69,6 +69,37 @@ func (q *Queries) AdmissionCounts(ctx context.Context, db DBTX, arg AdmissionCou
 	return i, err
 }
 
+const admissionRates = `-- name: AdmissionRates :one
+SELECT coalesce((SELECT sum(u.input_tokens + u.output_tokens) FROM usages u JOIN runs r ON r.id = u.run_id
+        WHERE u.tenant_id = $1 AND u.at > clock_timestamp() - interval '1 minute' AND coalesce(r.route ->> 'provider', '') = $2::text), 0)::bigint AS provider_tokens,
+    (SELECT count(*) FROM pull_requests p JOIN repositories o ON o.id = p.repository_id
+        WHERE p.tenant_id = $1 AND p.created_at > clock_timestamp() - interval '1 hour' AND o.forge_id = here.forge_id)::int AS forge_pulls,
+    (SELECT count(*) FROM pull_requests p WHERE p.repository_id = here.id AND p.state NOT IN ('MERGED', 'CLOSED'))::int AS repository_pulls,
+    coalesce((SELECT sum(a.size) FROM artifacts a WHERE a.tenant_id = $1 AND a.created_at > clock_timestamp() - interval '1 minute'), 0)::bigint AS artifact_bytes
+FROM repositories here WHERE here.tenant_id = $1 AND here.name = $3::text
+`
+
+type AdmissionRatesRow struct {
+	ProviderTokens  int64 `json:"provider_tokens"`
+	ForgePulls      int32 `json:"forge_pulls"`
+	RepositoryPulls int32 `json:"repository_pulls"`
+	ArtifactBytes   int64 `json:"artifact_bytes"`
+}
+
+// What the tenant used of what it shares with others: tokens of a provider and bytes in the last minute, pull requests of the
+// repository's forge in the last hour, and those that are open in the repository.
+func (q *Queries) AdmissionRates(ctx context.Context, db DBTX, tenantID uuid.UUID, provider string, repository string) (AdmissionRatesRow, error) {
+	row := db.QueryRow(ctx, admissionRates, tenantID, provider, repository)
+	var i AdmissionRatesRow
+	err := row.Scan(
+		&i.ProviderTokens,
+		&i.ForgePulls,
+		&i.RepositoryPulls,
+		&i.ArtifactBytes,
+	)
+	return i, err
+}
+
 const dayCosts = `-- name: DayCosts :many
 SELECT to_char(date_trunc('day', at, $1::text) AT TIME ZONE $1::text, 'YYYY-MM-DD')::text AS day,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
