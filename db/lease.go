@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
@@ -25,9 +26,14 @@ type Boot struct {
 	Isolation     string
 	Probes        []byte // JSON array
 	MaxConcurrent int
+	// Starting says that the worker still tries its sandbox and tools; it is given no work before it is ready.
+	Starting bool
+	// ID is the starting boot that is ready now; nil for a new one.
+	ID uuid.UUID
 }
 
-// RegisterBoot makes a new identity for this start of the worker.
+// RegisterBoot makes a new identity for this start of the worker, or makes one that was starting ready. A starting boot
+// that was given up meanwhile is a Conflict: the worker registers again.
 func (s *Store) RegisterBoot(ctx context.Context, w WorkerID, b Boot) (uuid.UUID, error) {
 	phases := []string{}
 	for _, p := range b.Phases {
@@ -41,11 +47,25 @@ func (s *Store) RegisterBoot(ctx context.Context, w WorkerID, b Boot) (uuid.UUID
 	if len(queues) == 0 {
 		queues = []string{policy.DefaultQueue}
 	}
-	row := sqlc.WorkerBoot{ID: typeid.New(), WorkerID: w.ID, Name: b.Name, Version: b.Version, Phases: phases,
-		Capabilities: nonNil(b.Capabilities), Isolation: b.Isolation, Probes: probes, MaxConcurrent: int32(b.MaxConcurrent), State: "READY", Queues: queues, Pools: nonNil(b.Pools)}
+	state, id := "READY", b.ID
+	if b.Starting {
+		state = "STARTING"
+	}
+	if id == uuid.Nil {
+		id = typeid.New()
+	}
+	row := sqlc.WorkerBoot{ID: id, WorkerID: w.ID, Name: b.Name, Version: b.Version, Phases: phases,
+		Capabilities: nonNil(b.Capabilities), Isolation: b.Isolation, Probes: probes, MaxConcurrent: int32(b.MaxConcurrent), State: state, Queues: queues, Pools: nonNil(b.Pools)}
 	raw, err := encode(row)
 	if err != nil {
 		return uuid.Nil, err
+	}
+	if b.ID != uuid.Nil {
+		n, err := s.q.ReadyBoot(ctx, s.pool, raw)
+		if err == nil && n == 0 {
+			return uuid.Nil, fault.New(fault.Conflict, "The worker was not made ready: this boot is not one that is starting. Register again.").WithCode("unknown_boot")
+		}
+		return id, translate(wrap("make a boot ready", err), "worker")
 	}
 	if err := s.q.RegisterBoot(ctx, s.pool, raw); err != nil {
 		return uuid.Nil, translate(fmt.Errorf("register boot: %w", err), "worker")

@@ -78,7 +78,12 @@ func (s *server) apiRegisterWorker(w http.ResponseWriter, r *http.Request) error
 			return fault.Wrap(fault.Invalid, err, "The worker was not registered: "+err.Error()).WithField("capabilities")
 		}
 	}
+	starting, err := startingBoot(body)
+	if err != nil {
+		return err
+	}
 	boot, err := s.store.RegisterBoot(r.Context(), p.workerID(), db.Boot{
+		Starting: body.State == wire.BootStarting, ID: starting,
 		Name: body.Name, Version: body.Version, Phases: phases, Capabilities: body.Capabilities, Isolation: string(body.Isolation), Probes: probes, MaxConcurrent: body.MaxConcurrentRuns, Queues: body.Queues, Pools: body.Pools,
 	})
 	if err != nil {
@@ -89,6 +94,17 @@ func (s *server) apiRegisterWorker(w http.ResponseWriter, r *http.Request) error
 		WorkerId: typeid.Format(typeid.Worker, p.credential), BootId: typeid.Format(typeid.Boot, boot), LeaseTtlMs: t.LeaseTTL.Milliseconds(),
 		HeartbeatMs: t.Heartbeat.Milliseconds(), DrainGraceMs: drainGrace.Milliseconds(), CancelGraceMs: t.CancelGrace.Milliseconds(),
 	})
+}
+
+// startingBoot is the boot that the worker says is ready now, nil for a new one.
+func startingBoot(body wire.WorkerRegister) (uuid.UUID, error) {
+	if body.BootId == "" {
+		return uuid.Nil, nil
+	}
+	if body.State == wire.BootStarting {
+		return uuid.Nil, fault.New(fault.Invalid, "The worker was not registered: a boot that has an id is ready or registers again.").WithField("state")
+	}
+	return typeid.ParseField("boot_id", typeid.Boot, body.BootId)
 }
 
 func (s *server) apiDeregisterWorker(w http.ResponseWriter, r *http.Request) error {

@@ -78,8 +78,9 @@ SELECT r.id, r.state FROM runs r WHERE r.id = ANY(@ids::uuid[]);
 
 -- name: LockBoots :many
 -- Serialises the claims of these boots, so that the maximum of each holds. heard says whether one was heard of within the lease time.
+-- One that is starting claims nothing yet.
 SELECT sqlc.embed(b), (b.heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8))::boolean AS heard
-FROM worker_boots b WHERE b.id = ANY(@ids::uuid[]) ORDER BY b.id FOR NO KEY UPDATE;
+FROM worker_boots b WHERE b.id = ANY(@ids::uuid[]) AND b.state <> 'STARTING' ORDER BY b.id FOR NO KEY UPDATE;
 
 -- name: ExtendLeases :many
 -- Extends what is active, unexpired, held by the boot that says so with this token, and not past its cancel grace. What is missing in
@@ -97,9 +98,16 @@ INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, is
 SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.queues, b.pools
 FROM jsonb_populate_record(NULL::worker_boots, @boot::jsonb) b;
 
+-- name: ReadyBoot :execrows
+-- A boot that was starting is ready, with what it found out meanwhile; saying so again changes nothing.
+UPDATE worker_boots w SET state = 'READY', heartbeat_at = clock_timestamp(), name = b.name, version = b.version, phases = b.phases, capabilities = b.capabilities,
+    isolation = b.isolation, probes = b.probes, max_concurrent = b.max_concurrent, queues = b.queues, pools = b.pools
+FROM jsonb_populate_record(NULL::worker_boots, @boot::jsonb) b
+WHERE w.id = b.id AND w.worker_id = b.worker_id AND w.state IN ('STARTING', 'READY');
+
 -- name: TouchBoots :many
--- Heartbeats of boots. They do not wait for the disk either.
-UPDATE worker_boots w SET heartbeat_at = clock_timestamp(), state = CASE WHEN w.state IN ('STOPPED', 'DEAD') THEN w.state ELSE b.state END
+-- Heartbeats of boots. They do not wait for the disk either. One that is starting gets ready by saying what it found out.
+UPDATE worker_boots w SET heartbeat_at = clock_timestamp(), state = CASE WHEN w.state IN ('STARTING', 'STOPPED', 'DEAD') THEN w.state ELSE b.state END
 FROM jsonb_populate_recordset(NULL::worker_boots, @boots::jsonb) b
 WHERE w.id = b.id AND w.worker_id = b.worker_id
 RETURNING w.id, w.state, w.drain_requested, set_config('synchronous_commit', 'off', true)::text AS unhurried;

@@ -96,13 +96,15 @@ type BoundView struct {
 
 // healthSentence puts the problem first when there is one, else says that all is well; tone is the notice's.
 func healthSentence(d WorkersPageData) (title, rest string, tone ui.Tone) {
-	var live, lost, free, slots int
+	var live, lost, starting, free, slots int
 	for _, w := range d.Rows {
 		switch w.State {
 		case "READY":
 			live++
 			slots += w.Slots
 			free += max(w.Slots-w.Busy, 0)
+		case "STARTING":
+			starting++
 		case "STALE":
 			lost++
 		}
@@ -133,8 +135,14 @@ func healthSentence(d WorkersPageData) (title, rest string, tone ui.Tone) {
 	if live > 0 {
 		workers = fmt.Sprintf("%s live, %d of %s free.", ui.Count(live, "worker is", "workers are"), free, ui.Count(slots, "slot", "slots"))
 	}
+	if starting > 0 {
+		workers += " " + ui.Count(starting, "worker tries its sandbox", "workers try their sandboxes") + " and gets work afterwards."
+	}
 	if len(problems) > 0 {
 		return strings.Join(problems, " "), workers + " " + queued, ui.ToneWaiting
+	}
+	if live == 0 && starting > 0 {
+		return "Starting.", workers + " " + queued, ui.ToneNeutral
 	}
 	if live == 0 {
 		return "Nothing to do, and nobody to do it.", workers + " " + queued, ui.ToneNeutral

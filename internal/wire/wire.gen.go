@@ -749,6 +749,24 @@ func (e VerificationCommandKind) Valid() bool {
 	}
 }
 
+// Defines values for WorkerRegisterState.
+const (
+	BootReady    WorkerRegisterState = "READY"
+	BootStarting WorkerRegisterState = "STARTING"
+)
+
+// Valid indicates whether the value is a known member of the WorkerRegisterState enum.
+func (e WorkerRegisterState) Valid() bool {
+	switch e {
+	case BootReady:
+		return true
+	case BootStarting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Actor Who did something. Names are labels and never identify.
 type Actor struct {
 	// Id A user or credential.
@@ -2882,6 +2900,9 @@ type WorkerList struct {
 
 // WorkerRegister A boot of a worker.
 type WorkerRegister struct {
+	// BootId With READY: the STARTING boot that is ready now, with what it found out.
+	BootId string `json:"boot_id,omitempty,omitzero"`
+
 	// Capabilities Names, with versions where they are known: agent:codemod, go=1.26.8, docker.
 	Capabilities []string `json:"capabilities,omitempty,omitzero"`
 
@@ -2906,9 +2927,15 @@ type WorkerRegister struct {
 	// Queues Queues it serves; `default` when absent.
 	Queues []string `json:"queues,omitempty,omitzero"`
 
+	// State STARTING: it still tries its sandbox and tools and is given no work before it registers as READY. READY when absent.
+	State WorkerRegisterState `json:"state,omitempty,omitzero"`
+
 	// Version The program's version.
 	Version string `json:"version"`
 }
+
+// WorkerRegisterState STARTING: it still tries its sandbox and tools and is given no work before it registers as READY. READY when absent.
+type WorkerRegisterState string
 
 // ArtifactId defines model for ArtifactId.
 type ArtifactId = string

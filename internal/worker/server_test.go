@@ -52,6 +52,7 @@ type contractServer struct {
 	pulls      []wire.LocalPull
 	beats      []wire.Heartbeat
 	goodbyes   int
+	registered []wire.WorkerRegister
 
 	ttl     time.Duration
 	gate    bool                                      // the plan is shown to a person
@@ -164,6 +165,9 @@ func (s *contractServer) lost(w http.ResponseWriter, what string) bool {
 func (s *contractServer) register(w http.ResponseWriter, r *http.Request) {
 	var b wire.WorkerRegister
 	if s.read(w, r, "WorkerRegister", &b) {
+		s.mu.Lock()
+		s.registered = append(s.registered, b)
+		s.mu.Unlock()
 		reply(w, http.StatusCreated, wire.WorkerBoot{WorkerId: "wrk_1", BootId: "boot_1", LeaseTtlMs: s.ttl.Milliseconds(), HeartbeatMs: (s.ttl / 6).Milliseconds(), DrainGraceMs: 1000, CancelGraceMs: 1000})
 	}
 }

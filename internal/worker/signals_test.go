@@ -146,6 +146,10 @@ func TestDrain(t *testing.T) {
 	if !gone(pid) {
 		t.Error("the agent outlived its worker")
 	}
+	// It was STARTING while it tried its sandbox and is READY as the same boot (R-WRK-1).
+	if r := b.server.registered; len(r) != 2 || r[0].State != wire.BootStarting || r[0].BootId != "" || r[1].State != wire.BootReady || r[1].BootId != "boot_1" {
+		t.Errorf("registered as %+v", r)
+	}
 	if b.server.goodbyes != 1 {
 		t.Errorf("%d goodbyes", b.server.goodbyes)
 	}

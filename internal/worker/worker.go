@@ -10,9 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -156,12 +154,9 @@ func (w *Worker) Close() {
 // Run registers and works until ctx ends; then it takes no more work, lets its leases finish within the drain grace,
 // hands back the others and says goodbye. The error is about starting; a lease that fails is none.
 func (w *Worker) Run(ctx context.Context) error {
-	registration, err := w.registration(ctx)
+	registration, err := w.start(ctx)
 	if err != nil {
 		return err
-	}
-	if err := w.register(ctx, registration); err != nil {
-		return fmt.Errorf("worker not registered: %w", err)
 	}
 	w.ttl = time.Duration(w.boot.LeaseTtlMs) * time.Millisecond
 	w.beat = time.Duration(w.boot.HeartbeatMs) * time.Millisecond
@@ -187,73 +182,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.log.Warn("goodbye not heard", "error", err)
 	}
 	return refused
-}
-
-// register makes a boot of this process. A process has a second one when the server gave up the first, because it was
-// silent for too long: what that one held is lost, and work goes on with what comes next.
-func (w *Worker) register(ctx context.Context, r wire.WorkerRegister) error {
-	boot, err := w.api.register(ctx, r)
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	w.boot = boot
-	w.mu.Unlock()
-	w.log.Info("worker ready", "worker_id", boot.WorkerId, "boot_id", boot.BootId, "isolation", string(w.box.Tier()), "phases", w.cfg.Phases)
-	return nil
-}
-
-func (w *Worker) workerID() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.boot.WorkerId
-}
-
-func (w *Worker) bootID() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.boot.BootId
-}
-
-func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) {
-	r := wire.WorkerRegister{
-		Name: clip(w.cfg.Name, 100), Version: clip(w.cfg.Version, 100), Phases: w.cfg.Phases,
-		Isolation: wire.IsolationTier(w.box.Tier()), MaxConcurrentRuns: w.cfg.MaxRuns,
-	}
-	if r.Name == "" {
-		r.Name = "worker"
-	}
-	if r.Version == "" {
-		r.Version = "unknown"
-	}
-	for n := range w.cfg.File.Agents {
-		r.Capabilities = append(r.Capabilities, "agent:"+n)
-	}
-	for _, tool := range []string{"go", "node", "npm", "python3", "java", "cargo", "make", "gcc", "ruby", "php"} {
-		if _, err := exec.LookPath(tool); err == nil {
-			r.Capabilities = append(r.Capabilities, tool)
-		}
-	}
-	r.Capabilities = append(r.Capabilities, w.cfg.File.Tools...)
-	if w.cfg.LocalForge != "" {
-		r.Capabilities = append(r.Capabilities, "local-forge")
-	}
-	slices.Sort(r.Capabilities)
-	r.Queues, r.Pools = w.cfg.File.Queues, w.cfg.File.Pools
-	if w.cfg.SkipProbe {
-		return r, nil
-	}
-	iso, err := w.box.Probe(ctx)
-	if err != nil {
-		return r, fmt.Errorf("worker not started: the sandbox could not be tried: %w", err)
-	}
-	for _, p := range iso.Probes {
-		r.Probes = append(r.Probes, wire.ProbeResult{Name: clip(p.Name, 100), Passed: p.OK, Detail: clip(p.Detail, 1000)})
-	}
-	if failed := iso.Failed(); len(failed) > 0 && w.box.Tier().Safe() {
-		return r, fmt.Errorf("worker not started: %d of %d attempts to break out of the sandbox succeeded, the first is %q (%s)", len(failed), len(iso.Probes), failed[0].Name, failed[0].Detail)
-	}
-	return r, nil
 }
 
 // claims asks for as much work as there is room for, until ctx ends. An error means that the server no longer knows

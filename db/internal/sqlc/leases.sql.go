@@ -630,7 +630,7 @@ func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, claims []string, b
 
 const lockBoots = `-- name: LockBoots :many
 SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.drain_requested, b.started_at, b.heartbeat_at, b.stopped_at, b.queues, b.pools, (b.heartbeat_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS heard
-FROM worker_boots b WHERE b.id = ANY($2::uuid[]) ORDER BY b.id FOR NO KEY UPDATE
+FROM worker_boots b WHERE b.id = ANY($2::uuid[]) AND b.state <> 'STARTING' ORDER BY b.id FOR NO KEY UPDATE
 `
 
 type LockBootsRow struct {
@@ -639,6 +639,7 @@ type LockBootsRow struct {
 }
 
 // Serialises the claims of these boots, so that the maximum of each holds. heard says whether one was heard of within the lease time.
+// One that is starting claims nothing yet.
 func (q *Queries) LockBoots(ctx context.Context, db DBTX, ttlSeconds float64, ids []uuid.UUID) ([]LockBootsRow, error) {
 	rows, err := db.Query(ctx, lockBoots, ttlSeconds, ids)
 	if err != nil {
@@ -880,6 +881,22 @@ func (q *Queries) PauseOf(ctx context.Context, db DBTX, provider string, runID u
 	return i, err
 }
 
+const readyBoot = `-- name: ReadyBoot :execrows
+UPDATE worker_boots w SET state = 'READY', heartbeat_at = clock_timestamp(), name = b.name, version = b.version, phases = b.phases, capabilities = b.capabilities,
+    isolation = b.isolation, probes = b.probes, max_concurrent = b.max_concurrent, queues = b.queues, pools = b.pools
+FROM jsonb_populate_record(NULL::worker_boots, $1::jsonb) b
+WHERE w.id = b.id AND w.worker_id = b.worker_id AND w.state IN ('STARTING', 'READY')
+`
+
+// A boot that was starting is ready, with what it found out meanwhile; saying so again changes nothing.
+func (q *Queries) ReadyBoot(ctx context.Context, db DBTX, boot json.RawMessage) (int64, error) {
+	result, err := db.Exec(ctx, readyBoot, boot)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const registerBoot = `-- name: RegisterBoot :exec
 INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state, queues, pools)
 SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.queues, b.pools
@@ -1067,7 +1084,7 @@ func (q *Queries) StopBoot(ctx context.Context, db DBTX, iD uuid.UUID, workerID 
 }
 
 const touchBoots = `-- name: TouchBoots :many
-UPDATE worker_boots w SET heartbeat_at = clock_timestamp(), state = CASE WHEN w.state IN ('STOPPED', 'DEAD') THEN w.state ELSE b.state END
+UPDATE worker_boots w SET heartbeat_at = clock_timestamp(), state = CASE WHEN w.state IN ('STARTING', 'STOPPED', 'DEAD') THEN w.state ELSE b.state END
 FROM jsonb_populate_recordset(NULL::worker_boots, $1::jsonb) b
 WHERE w.id = b.id AND w.worker_id = b.worker_id
 RETURNING w.id, w.state, w.drain_requested, set_config('synchronous_commit', 'off', true)::text AS unhurried
@@ -1080,7 +1097,7 @@ type TouchBootsRow struct {
 	Unhurried      string    `json:"unhurried"`
 }
 
-// Heartbeats of boots. They do not wait for the disk either.
+// Heartbeats of boots. They do not wait for the disk either. One that is starting gets ready by saying what it found out.
 func (q *Queries) TouchBoots(ctx context.Context, db DBTX, boots json.RawMessage) ([]TouchBootsRow, error) {
 	rows, err := db.Query(ctx, touchBoots, boots)
 	if err != nil {
