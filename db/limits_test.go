@@ -251,7 +251,7 @@ func TestWhaleDelaysNobody(t *testing.T) {
 // thousand queued items.
 func TestClaimTouchesAsMuchWhateverWaits(t *testing.T) {
 	t.Parallel()
-	w := newStatistics(t)
+	w := newStatistics(t, drive.Options{MaxConns: 2})
 	first := got(w.Run(t.Context(), drive.Ordinary()))(t)
 	measure := func() float64 {
 		t.Helper()
@@ -299,10 +299,10 @@ func TestClaimTouchesAsMuchWhateverWaits(t *testing.T) {
 // statistics is a world on a cluster of its own whose server counts pages.
 type statistics struct{ *world }
 
-func newStatistics(t *testing.T) statistics {
+func newStatistics(t *testing.T, o drive.Options) statistics {
 	t.Helper()
 	d, _ := dbtest.NewCluster(t, throwaway.Options{Settings: map[string]string{"shared_preload_libraries": "pg_stat_statements", "autovacuum": "off"}})
-	w := statistics{&world{World: drive.New(t, d, drive.Options{MaxConns: 2}), db: d}}
+	w := statistics{&world{World: drive.New(t, d, o), db: d}}
 	_, err := w.superuser(t).Exec(t.Context(), `CREATE EXTENSION pg_stat_statements`)
 	must(t, err)
 	return w

@@ -26,6 +26,35 @@ FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATER
     ORDER BY q.rank, q.run_id LIMIT @depth) i
 ORDER BY i.rank, i.run_id;
 
+-- name: GroupsOfLanes :many
+-- What the items of some lanes differ in to a limit: one jump of the index for each combination, however many items it has.
+WITH RECURSIVE kind AS (
+    SELECT g.phase, g.queue, g.tenant_id, g.user_id, g.repository_id, g.provider, g.risk, g.pool
+    FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATERAL (
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool FROM run_queue q
+        WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool LIMIT 1) g
+    UNION ALL
+    SELECT n.phase, n.queue, n.tenant_id, n.user_id, n.repository_id, n.provider, n.risk, n.pool FROM kind k CROSS JOIN LATERAL (
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool FROM run_queue q
+        WHERE q.phase = k.phase AND q.queue = k.queue AND q.tenant_id = k.tenant_id AND q.user_id = k.user_id
+            AND (q.repository_id, q.provider, q.risk, q.pool) > (k.repository_id, k.provider, k.risk, k.pool)
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool LIMIT 1) n
+)
+SELECT kind.phase::text AS phase, kind.queue::text AS queue, kind.tenant_id::uuid AS tenant_id, kind.user_id::uuid AS user_id,
+    kind.repository_id::uuid AS repository_id, kind.provider::text AS provider, kind.risk::text AS risk, kind.pool::text AS pool FROM kind;
+
+-- name: HeadsOfGroups :many
+-- As HeadsOfLanes, of some groups.
+SELECT i.*, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+        WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
+    '00000000-0000-0000-0000-000000000000')::uuid AS maker
+FROM jsonb_populate_recordset(NULL::run_queue, @groups::jsonb) l CROSS JOIN LATERAL (
+    SELECT q.* FROM run_queue q WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+        AND q.repository_id = l.repository_id AND q.provider = l.provider AND q.risk = l.risk AND q.pool = l.pool
+    ORDER BY q.rank, q.run_id LIMIT @depth) i
+ORDER BY i.rank, i.run_id;
+
 -- name: ScheduleFacts :one
 -- What one decision about waiting work needs, in one round trip: the clock, leases that are alike with their number (what limits are
 -- counted from), the tenants with their policies in force, and the providers that are left alone.

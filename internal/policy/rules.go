@@ -5,6 +5,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -302,6 +303,7 @@ func (r Rules) Clone() Rules {
 	a := &r.Admission
 	a.Repositories, a.AnalysisOnly = slices.Clone(a.Repositories), slices.Clone(a.AnalysisOnly)
 	a.Risks, a.Modes = slices.Clone(a.Risks), slices.Clone(a.Modes)
+	a.Rates.ProviderTokens = maps.Clone(a.Rates.ProviderTokens)
 	r.Retry.Delays, r.Retry.Cautious = slices.Clone(r.Retry.Delays), slices.Clone(r.Retry.Cautious)
 	for _, g := range []*GateRule{&r.Gates.Plan, &r.Gates.Patch, &r.Gates.Report, &r.Gates.Budget, &r.Gates.Reconcile} {
 		g.Risks = slices.Clone(g.Risks)

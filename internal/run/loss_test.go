@@ -72,9 +72,12 @@ func TestLostWorkerInEveryState(t *testing.T) {
 				if len(lease) != 1 || lease[0].As != run.LeaseExpired || lease[0].Lease != holder {
 					t.Errorf("lease ended as %+v", lease)
 				}
-				// A draw of 0.5 adds half of the jitter.
-				delay := run.Backoff(limits.Delays, n, limits.Jitter, 0.5)
-				if len(q) != 1 || q[0].Phase != phase || q[0].Delay != delay || delay < limits.Delays[n-1] {
+				// The first time at once. A draw of 0.5 adds half of the jitter.
+				delay := time.Duration(0)
+				if n > 1 {
+					delay = run.Backoff(limits.Delays, n-1, limits.Jitter, 0.5)
+				}
+				if len(q) != 1 || q[0].Phase != phase || q[0].Delay != delay || n > 1 && delay < limits.Delays[n-2] {
 					t.Errorf("loss %d: queued as %+v, want after %s", n, q, delay)
 				}
 				if f.claim(); phase == run.PhaseExecute && f.run.AttemptNo != n+1 || phase != run.PhaseExecute && f.run.AttemptNo != 1 {

@@ -41,8 +41,20 @@ func (m *move) lost(l loss) error {
 		return m.fail(f)
 	}
 	*count++
-	m.enqueue(m.r.State.Phase(), max(Backoff(limits.Delays, *count, limits.Jitter, l.jitter), l.floor))
+	m.enqueue(m.r.State.Phase(), max(l.backoff(limits, *count), l.floor))
 	return nil
+}
+
+// backoff is the wait before the next try. A worker that vanished says nothing about the run: after the first the run is
+// given out again at once, and only one that goes on losing workers waits.
+func (l loss) backoff(limits Limits, tries int) time.Duration {
+	if l.code != CodeWorkerLost {
+		return Backoff(limits.Delays, tries, limits.Jitter, l.jitter)
+	}
+	if tries == 1 {
+		return 0
+	}
+	return Backoff(limits.Delays, tries-1, limits.Jitter, l.jitter)
 }
 
 // lostAttempt charges the attempt to the budget that its end belongs to, and
@@ -65,7 +77,7 @@ func (m *move) lostAttempt(l loss) error {
 	case !left:
 		return m.fail(failure(l.code, l.summary, l.evidence))
 	}
-	delay := Backoff(limits.Delays, tries, limits.Jitter, l.jitter)
+	delay := l.backoff(limits, tries)
 	if l.code == CodeProviderRateLimit && l.floor > 0 {
 		delay = 0 // the provider's own pause, with its own spread, is the delay
 	}

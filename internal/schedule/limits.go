@@ -2,8 +2,11 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
+
+	"signalbox/internal/policy"
 )
 
 // key names one thing that leases are counted by.
@@ -67,13 +70,8 @@ type limit struct {
 // limited returns the first bound that the item has no room under, with words; ""
 // where it has room everywhere.
 func (a *assigner) limited(i Item) (code, words string) {
-	for _, p := range a.Paused {
-		if p.Queue == i.Queue && (p.Tenant == i.Tenant || p.Tenant == uuid.Nil) {
-			return CodeQueuePaused, p.words()
-		}
-	}
-	if _, ok := a.Tenants[i.Tenant]; !ok {
-		return CodePolicyUnreadable, "the policy of its tenant cannot be read"
+	if code, words := a.closed(i.Lane()); code != "" {
+		return code, words
 	}
 	if p, ok := a.Parked[i.Provider]; ok && i.Phase == "execute" {
 		switch {
@@ -83,7 +81,31 @@ func (a *assigner) limited(i Item) (code, words string) {
 			return CodeProviderProbed, fmt.Sprintf("provider %s asked to slow down until %s; one run tries it first and the others follow when it gets through", i.Provider, p.Until.UTC().Format("15:04:05 MST"))
 		}
 	}
-	for _, l := range a.bounds(i) {
+	return a.reached(a.bounds(i))
+}
+
+// closed is the first bound that leaves no room for anything of the lane.
+func (a *assigner) closed(l Lane) (code, words string) {
+	for _, p := range a.Paused {
+		if p.Queue == l.Queue && (p.Tenant == l.Tenant || p.Tenant == uuid.Nil) {
+			return CodeQueuePaused, p.words()
+		}
+	}
+	t, ok := a.Tenants[l.Tenant]
+	if !ok {
+		return CodePolicyUnreadable, "the policy of its tenant cannot be read"
+	}
+	own, all := t.Rules.Concurrency, a.Installation
+	return a.reached([]limit{
+		{CodeInstallationLimit, overall("all", ""), all.Concurrency.Tenant, "running in the whole installation"},
+		{CodeTenantLimit, tenantKey(l.Tenant), all.Tenants[t.Name].Max, "running for " + t.Name + ", which is its share of the installation"},
+		{CodeTenantLimit, tenantKey(l.Tenant), own.Tenant, "running for " + t.Name},
+		{CodeUserLimit, userKey(l.Tenant, l.User), own.User, "running for this requester"},
+	})
+}
+
+func (a *assigner) reached(bounds []limit) (code, words string) {
+	for _, l := range bounds {
 		if l.most > 0 && a.counts[l.at] >= l.most {
 			return l.code, fmt.Sprintf("%d of %d %s", a.counts[l.at], l.most, l.what)
 		}
@@ -91,15 +113,11 @@ func (a *assigner) limited(i Item) (code, words string) {
 	return "", ""
 }
 
+// bounds are those that depend on the item.
 func (a *assigner) bounds(i Item) []limit {
-	t := a.Tenants[i.Tenant]
-	own, all := t.Rules.Concurrency, a.Installation.Concurrency
+	own, all := a.Tenants[i.Tenant].Rules.Concurrency, a.Installation.Concurrency
 	return []limit{
-		{CodeInstallationLimit, overall("all", ""), all.Tenant, "running in the whole installation"},
-		{CodeTenantLimit, tenantKey(i.Tenant), a.Installation.Tenants[t.Name].Max, "running for " + t.Name + ", which is its share of the installation"},
-		{CodeTenantLimit, tenantKey(i.Tenant), own.Tenant, "running for " + t.Name},
 		{CodeRepositoryLimit, key{dimension: "repository", tenant: i.Tenant, id: i.Repository}, own.Repository, "running on this repository"},
-		{CodeUserLimit, userKey(i.Tenant, i.User), own.User, "running for this requester"},
 		{CodeRiskLimit, named("risk", string(i.Risk), i.Tenant), own.Risks[i.Risk], "running at risk " + string(i.Risk)},
 		{CodeRiskLimit, overall("risk", string(i.Risk)), all.Risks[i.Risk], "running at risk " + string(i.Risk) + " in the whole installation"},
 		{CodeProviderLimit, named("provider", i.Provider, i.Tenant), own.Providers[i.Provider], "running with provider " + i.Provider},
@@ -107,6 +125,34 @@ func (a *assigner) bounds(i Item) []limit {
 		{CodePoolLimit, named("pool", i.Pool, i.Tenant), own.Pools[i.Pool], "running in pool " + i.Pool},
 		{CodePoolLimit, overall("pool", i.Pool), all.Pools[i.Pool], "running in pool " + i.Pool + " in the whole installation"},
 	}
+}
+
+// Group is the items of a lane that are alike to every limit.
+type Group struct {
+	Lane
+	Repository     uuid.UUID
+	Risk           policy.Risk
+	Provider, Pool string
+}
+
+// OpenLanes returns the lanes that somebody who has room serves and of which something might be given now: no pause and no
+// limit closes them whatever the item is.
+func OpenLanes(s State, offers []Offer, lanes []Lane) []Lane {
+	a := newAssigner(s, offers)
+	return slices.DeleteFunc(slices.Clone(lanes), func(l Lane) bool {
+		code, _ := a.closed(l)
+		return code != "" || !slices.ContainsFunc(offers, func(o Offer) bool { return o.Free > 0 && o.ServesLane(l) })
+	})
+}
+
+// OpenGroups returns the groups that no limit closes now.
+func OpenGroups(s State, groups []Group) []Group {
+	a := newAssigner(s, nil)
+	return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool {
+		code, _ := a.limited(Item{Tenant: g.Tenant, User: g.User, Repository: g.Repository, Phase: g.Phase, Risk: g.Risk,
+			Route: policy.Route{Queue: g.Queue, Provider: g.Provider, Pool: g.Pool}})
+		return code != ""
+	})
 }
 
 // Reason is why an item waits.

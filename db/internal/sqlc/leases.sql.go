@@ -337,6 +337,65 @@ func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, ttlSeconds float64,
 	return items, nil
 }
 
+const groupsOfLanes = `-- name: GroupsOfLanes :many
+WITH RECURSIVE kind AS (
+    SELECT g.phase, g.queue, g.tenant_id, g.user_id, g.repository_id, g.provider, g.risk, g.pool
+    FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool FROM run_queue q
+        WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool LIMIT 1) g
+    UNION ALL
+    SELECT n.phase, n.queue, n.tenant_id, n.user_id, n.repository_id, n.provider, n.risk, n.pool FROM kind k CROSS JOIN LATERAL (
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool FROM run_queue q
+        WHERE q.phase = k.phase AND q.queue = k.queue AND q.tenant_id = k.tenant_id AND q.user_id = k.user_id
+            AND (q.repository_id, q.provider, q.risk, q.pool) > (k.repository_id, k.provider, k.risk, k.pool)
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool LIMIT 1) n
+)
+SELECT kind.phase::text AS phase, kind.queue::text AS queue, kind.tenant_id::uuid AS tenant_id, kind.user_id::uuid AS user_id,
+    kind.repository_id::uuid AS repository_id, kind.provider::text AS provider, kind.risk::text AS risk, kind.pool::text AS pool FROM kind
+`
+
+type GroupsOfLanesRow struct {
+	Phase        string    `json:"phase"`
+	Queue        string    `json:"queue"`
+	TenantID     uuid.UUID `json:"tenant_id"`
+	UserID       uuid.UUID `json:"user_id"`
+	RepositoryID uuid.UUID `json:"repository_id"`
+	Provider     string    `json:"provider"`
+	Risk         string    `json:"risk"`
+	Pool         string    `json:"pool"`
+}
+
+// What the items of some lanes differ in to a limit: one jump of the index for each combination, however many items it has.
+func (q *Queries) GroupsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessage) ([]GroupsOfLanesRow, error) {
+	rows, err := db.Query(ctx, groupsOfLanes, lanes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []GroupsOfLanesRow
+	for rows.Next() {
+		var i GroupsOfLanesRow
+		if err := rows.Scan(
+			&i.Phase,
+			&i.Queue,
+			&i.TenantID,
+			&i.UserID,
+			&i.RepositoryID,
+			&i.Provider,
+			&i.Risk,
+			&i.Pool,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const guardLease = `-- name: GuardLease :one
 WITH l AS (
     SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE run_leases.lease_id = $1 AND run_leases.fencing_token = $2 AND run_leases.worker_id = $3
@@ -392,6 +451,72 @@ func (q *Queries) GuardLease(ctx context.Context, db DBTX, arg GuardLeaseParams)
 		&i.Fresh,
 	)
 	return i, err
+}
+
+const headsOfGroups = `-- name: HeadsOfGroups :many
+SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+        WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
+    '00000000-0000-0000-0000-000000000000')::uuid AS maker
+FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank FROM run_queue q WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+        AND q.repository_id = l.repository_id AND q.provider = l.provider AND q.risk = l.risk AND q.pool = l.pool
+    ORDER BY q.rank, q.run_id LIMIT $2) i
+ORDER BY i.rank, i.run_id
+`
+
+type HeadsOfGroupsRow struct {
+	RunID        uuid.UUID `json:"run_id"`
+	TenantID     uuid.UUID `json:"tenant_id"`
+	Phase        string    `json:"phase"`
+	RepositoryID uuid.UUID `json:"repository_id"`
+	UserID       uuid.UUID `json:"user_id"`
+	Queue        string    `json:"queue"`
+	Risk         string    `json:"risk"`
+	Provider     string    `json:"provider"`
+	Pool         string    `json:"pool"`
+	Priority     int16     `json:"priority"`
+	VisibleAt    time.Time `json:"visible_at"`
+	Seq          *int64    `json:"seq"`
+	Requires     []string  `json:"requires"`
+	Rank         time.Time `json:"rank"`
+	Maker        uuid.UUID `json:"maker"`
+}
+
+// As HeadsOfLanes, of some groups.
+func (q *Queries) HeadsOfGroups(ctx context.Context, db DBTX, groups json.RawMessage, depth int32) ([]HeadsOfGroupsRow, error) {
+	rows, err := db.Query(ctx, headsOfGroups, groups, depth)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HeadsOfGroupsRow
+	for rows.Next() {
+		var i HeadsOfGroupsRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.TenantID,
+			&i.Phase,
+			&i.RepositoryID,
+			&i.UserID,
+			&i.Queue,
+			&i.Risk,
+			&i.Provider,
+			&i.Pool,
+			&i.Priority,
+			&i.VisibleAt,
+			&i.Seq,
+			&i.Requires,
+			&i.Rank,
+			&i.Maker,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const headsOfLanes = `-- name: HeadsOfLanes :many
