@@ -21,6 +21,9 @@ type Lease struct {
 	patch string
 }
 
+// Held is the lease of a claim that was made past the world, by one of its workers.
+func (w *World) Held(c db.Claimed, by Worker) *Lease { return &Lease{Claimed: c, Worker: by, w: w} }
+
 // Claim takes one item of the phases (all of them by default); nil without one.
 func (w *World) Claim(ctx context.Context, by Worker, phases ...run.Phase) (*Lease, error) {
 	if len(phases) == 0 {
