@@ -200,7 +200,8 @@ func (m *model) again(r *modelRun) {
 	m.enqueue(r, p, false)
 }
 
-// failed is an attempt that ended with something that may go away; crash: its worker went.
+// failed is an attempt that ended with something that may go away; crash: its worker went, after which the first time the run
+// is given out again at once.
 func (m *model) failed(r *modelRun, crash bool) {
 	p := r.lease.phase
 	count := &r.verifyAgain
@@ -221,7 +222,7 @@ func (m *model) failed(r *modelRun, crash bool) {
 			return
 		}
 		r.state, r.verifyAgain, r.publishAgain = run.Queued, 0, 0
-		m.enqueue(r, p, true)
+		m.enqueue(r, p, !crash || r.crashed > 1)
 		return
 	case p == run.PhasePublish:
 		count = &r.publishAgain
@@ -231,7 +232,7 @@ func (m *model) failed(r *modelRun, crash bool) {
 		return
 	}
 	*count++
-	m.enqueue(r, p, true)
+	m.enqueue(r, p, !crash || *count > 1)
 }
 
 // reaped is the end of a lease whose time, or whose grace, is over.
