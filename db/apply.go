@@ -40,6 +40,8 @@ type Intent struct {
 	Payload run.Payload
 	// Audit is written in the same transaction, for the actions of people.
 	Audit *Audit
+	// repair records, in the same transaction, what the event puts right.
+	repair *repair
 }
 
 // Ack is the answer to an intent, stored with its key.
@@ -145,7 +147,7 @@ func (s *Store) applyOptimistic(ctx context.Context, ref Ref, in Intent, look bo
 	if err != nil {
 		return Ack{}, err
 	}
-	if in.Audit != nil {
+	if in.Audit != nil || in.repair != nil {
 		return Ack{}, errNeedsLocks
 	}
 	w, err := s.writeOf(ref, row.Run, steps, ack, in)
@@ -187,7 +189,10 @@ func (s *Store) applyLocked(ctx context.Context, ref Ref, in Intent) (ack Ack, e
 		if w, err = s.writeOf(ref, row.Run, steps, ack, in); err != nil {
 			return err
 		}
-		return s.writeLocked(ctx, tx, ref, w, steps, in.Audit)
+		if err := s.writeLocked(ctx, tx, ref, w, steps, in.Audit); err != nil || in.repair == nil {
+			return err
+		}
+		return s.recordRepair(ctx, tx, in.repair.Finding, in.repair.words(ack))
 	})
 	if err != nil {
 		return Ack{}, err

@@ -61,6 +61,10 @@ func (s *Store) DisobedientLeases(ctx context.Context, after uuid.UUID, limit in
 // doubt goes to a person, any other worker is lost. Losing the race to a late
 // report is a Conflict.
 func (s *Store) Reap(ctx context.Context, l ExpiredLease) (run.Kind, error) {
+	return s.reap(ctx, l, nil)
+}
+
+func (s *Store) reap(ctx context.Context, l ExpiredLease, of *Finding) (run.Kind, error) {
 	row, err := s.q.LoadRun(ctx, s.pool, l.Ref.Tenant, l.Ref.Run)
 	if err != nil {
 		return "", translate(err, "run")
@@ -81,7 +85,11 @@ func (s *Store) Reap(ctx context.Context, l ExpiredLease) (run.Kind, error) {
 		return "", refused(err, r)
 	}
 	by := run.Actor{Kind: run.ActorFor(r.State, p.Kind(), run.Scheduler), ID: "reaper"}
-	_, err = s.Apply(ctx, l.Ref, Intent{Key: fmt.Sprintf("reap-%s-%d", p.Kind(), l.Lease.Token), By: by, Payload: p})
+	in := Intent{Key: fmt.Sprintf("reap-%s-%d", p.Kind(), l.Lease.Token), By: by, Payload: p}
+	if of != nil {
+		in.repair = &repair{*of, func(Ack) string { return "the lease was ended by " + string(p.Kind()) }}
+	}
+	_, err = s.Apply(ctx, l.Ref, in)
 	return p.Kind(), err
 }
 

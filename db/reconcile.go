@@ -194,8 +194,14 @@ func (s *Store) recordRepair(ctx context.Context, h sqlc.DBTX, f Finding, detail
 	return nil
 }
 
-// repairByEvent lets the run change as its reducer says. The event comes first: what it did is then on record in any case.
-func (s *Store) repairByEvent(ctx context.Context, f Finding, by func(context.Context, Finding, run.Run, time.Time) (string, error)) (bool, error) {
+// repair is the record of a finding that an event puts right; it is written in the event's own transaction.
+type repair struct {
+	Finding
+	words func(Ack) string
+}
+
+// repairByEvent lets the run change as its reducer says, and records the repair together with the event.
+func (s *Store) repairByEvent(ctx context.Context, f Finding, by func(context.Context, Finding, run.Run, time.Time) (bool, error)) (bool, error) {
 	row, err := s.q.LoadRun(ctx, s.pool, f.Ref.Tenant, f.Ref.Run)
 	if err != nil {
 		return false, translate(err, "run")
@@ -204,52 +210,50 @@ func (s *Store) repairByEvent(ctx context.Context, f Finding, by func(context.Co
 	if err != nil || r.Version != f.Mark {
 		return false, err
 	}
-	detail, err := by(ctx, f, r, row.Now)
-	if err != nil || detail == "" {
-		return false, err
-	}
-	return true, s.recordRepair(ctx, s.pool, f, detail)
+	return by(ctx, f, r, row.Now)
 }
 
 // loseLease ends a lease that the run believes in and nobody can hold.
-func (s *Store) loseLease(ctx context.Context, f Finding, r run.Run, _ time.Time) (string, error) {
+func (s *Store) loseLease(ctx context.Context, f Finding, r run.Run, _ time.Time) (bool, error) {
 	if r.Lease == nil {
-		return "", nil
+		return false, nil
 	}
-	kind, err := s.Reap(ctx, ExpiredLease{Ref: f.Ref, Lease: run.LeaseRef{ID: r.Lease.ID, Token: r.Lease.Token}, Phase: r.Lease.Phase, State: r.State,
-		Cancelling: r.State == run.Cancelling})
-	return "the lease was ended by " + string(kind), err
+	_, err := s.reap(ctx, ExpiredLease{Ref: f.Ref, Lease: run.LeaseRef{ID: r.Lease.ID, Token: r.Lease.Token}, Phase: r.Lease.Phase, State: r.State,
+		Cancelling: r.State == run.Cancelling}, &f)
+	return err == nil, err
 }
 
 // complete says what follows from a pull request that exists.
-func (s *Store) complete(ctx context.Context, f Finding, r run.Run, now time.Time) (string, error) {
+func (s *Store) complete(ctx context.Context, f Finding, r run.Run, now time.Time) (bool, error) {
 	rules, err := s.Rules(ctx, r.Tenant)
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	facts := run.Facts{Rules: rules}
 	if _, err := s.contractFacts(ctx, s.pool, r, &facts); err != nil {
-		return "", err
+		return false, err
 	}
-	in := Intent{Key: fmt.Sprintf("reconcile-complete-%d", r.Version), By: run.Actor{Kind: run.ControlPlane, ID: reconciler}, Payload: run.CompletionConditionMetEvent{}}
+	in := Intent{Key: fmt.Sprintf("reconcile-complete-%d", r.Version), By: run.Actor{Kind: run.ControlPlane, ID: reconciler}, Payload: run.CompletionConditionMetEvent{},
+		repair: &repair{f, func(a Ack) string { return "the run went on to " + string(a.State) }}}
 	if attest, why := policy.Attest(facts.Rules, facts.Policy); attest {
 		in.By.Kind = run.Policy
 		in.Payload = run.AttestationRequiredEvent{Policy: run.PolicyWords{Version: rules.Version, Reasons: []string{why}},
 			ExpiresAt: micro(now).Add(rules.Limits.AttestationTimeout.Std())}
 	}
-	ack, err := s.Apply(ctx, f.Ref, in)
-	return "the run went on to " + string(ack.State), err
+	_, err = s.Apply(ctx, f.Ref, in)
+	return err == nil, err
 }
 
 // denyAttempts ends a run that waits for an attempt more than it may have.
-func (s *Store) denyAttempts(ctx context.Context, f Finding, r run.Run, _ time.Time) (string, error) {
+func (s *Store) denyAttempts(ctx context.Context, f Finding, r run.Run, _ time.Time) (bool, error) {
 	if r.State != run.Queued || r.AttemptsLeft() {
-		return "", nil
+		return false, nil
 	}
 	words := fmt.Sprintf("The run waited for another attempt after %d of %d.", r.AttemptsUsed(), r.Limits.MaxAttempts)
 	_, err := s.Apply(ctx, f.Ref, Intent{Key: fmt.Sprintf("reconcile-attempts-%d", r.Version), By: run.Actor{Kind: run.Policy, ID: reconciler},
-		Payload: run.PolicyDeniedEvent{PolicyVersion: r.PolicyVersion, Code: run.CodePolicyDenied, Reasons: []string{words}}})
-	return words, err
+		Payload: run.PolicyDeniedEvent{PolicyVersion: r.PolicyVersion, Code: run.CodePolicyDenied, Reasons: []string{words}},
+		repair:  &repair{f, func(Ack) string { return words }}})
+	return err == nil, err
 }
 
 // reconciler is who did it, in events.

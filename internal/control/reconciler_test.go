@@ -319,3 +319,32 @@ func TestPoisonInTheQueue(t *testing.T) {
 		t.Errorf("claimed %+v", l)
 	}
 }
+
+// R-REC-1: the record of a repair and the event that it is about are one: where the one cannot be written, the other is not.
+func TestRepairIsOnRecordWithItsEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	for _, d := range damages {
+		if d.code != db.RepairLeaseMissing && d.code != db.RepairAttemptsSpent && d.code != db.RepairCompletionMissing {
+			continue
+		}
+		at := w.reach(t, d.state)
+		w.damage(t, d.harm, at.Ref)
+		before := w.info(t, at.Ref).Version
+		f := db.Finding{Code: d.code, Ref: at.Ref, Key: at.Ref.Run, Mark: before}
+		got(w.Owner.Exec(t.Context(), `REVOKE INSERT ON repairs FROM signalbox_engine`))(t)
+		if done, err := w.Store.Repair(t.Context(), f); err == nil || done {
+			t.Errorf("%s %s: done %t, %v", d.code, d.state, done, err)
+		}
+		if v := w.info(t, at.Ref).Version; v != before {
+			t.Errorf("%s %s: the run moved by %d events without a record", d.code, d.state, v-before)
+		}
+		got(w.Owner.Exec(t.Context(), `GRANT INSERT ON repairs TO signalbox_engine`))(t)
+		if done, err := w.Store.Repair(t.Context(), f); err != nil || !done {
+			t.Errorf("%s %s: done %t, %v", d.code, d.state, done, err)
+		}
+		if codes := w.repaired(t, at.Ref); !slices.Equal(codes, []db.RepairCode{d.code}) {
+			t.Errorf("%s %s: on record is %v", d.code, d.state, codes)
+		}
+	}
+}
