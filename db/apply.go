@@ -276,13 +276,19 @@ func (s *Store) storedAnswer(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID,
 	if err != nil {
 		return false, fmt.Errorf("look up idempotency key: %w", err)
 	}
-	if !bytes.Equal(k.RequestHash, hash) {
-		return false, fault.New(fault.Invalid, "Nothing was changed: this Idempotency-Key was used before with other content. Use a new key for a new request.").WithCode("key_reused")
+	err = answerOf(k.RequestHash, k.Answer, hash, to)
+	return err == nil, err
+}
+
+// answerOf reads the answer that a key is stored with into to. A key that was used with other content is refused.
+func answerOf(stored []byte, answer json.RawMessage, hash []byte, to any) error {
+	if !bytes.Equal(stored, hash) {
+		return fault.New(fault.Invalid, "Nothing was changed: this Idempotency-Key was used before with other content. Use a new key for a new request.").WithCode("key_reused")
 	}
-	if err := json.Unmarshal(k.Answer, to); err != nil {
-		return false, fmt.Errorf("read stored answer: %w", err)
+	if err := json.Unmarshal(answer, to); err != nil {
+		return fmt.Errorf("read stored answer: %w", err)
 	}
-	return true, nil
+	return nil
 }
 
 // decide turns the intent into events and reduces them, follow-ups included. It

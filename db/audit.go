@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/run"
@@ -28,7 +27,7 @@ type Audit struct {
 	Detail     map[string]any
 }
 
-func (s *Store) audit(ctx context.Context, tx pgx.Tx, a *Audit) error {
+func (s *Store) audit(ctx context.Context, h sqlc.DBTX, a *Audit) error {
 	if a == nil {
 		return nil
 	}
@@ -40,7 +39,7 @@ func (s *Store) audit(ctx context.Context, tx pgx.Tx, a *Audit) error {
 	if err != nil {
 		return fmt.Errorf("encode audit detail: %w", err)
 	}
-	err = s.q.InsertAudit(ctx, tx, sqlc.InsertAuditParams{TenantID: a.Tenant, ActorKind: string(a.By.Kind), ActorID: a.By.ID,
+	err = s.q.InsertAudit(ctx, h, sqlc.InsertAuditParams{TenantID: a.Tenant, ActorKind: string(a.By.Kind), ActorID: a.By.ID,
 		ActorName: a.By.Name, Channel: a.Channel, RemoteAddr: a.RemoteAddr, RequestID: a.RequestID, Action: a.Action,
 		ObjectType: a.ObjectType, ObjectID: a.ObjectID, Result: a.Result, Reason: a.Reason, Detail: raw})
 	if err != nil {

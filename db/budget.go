@@ -3,11 +3,13 @@ package db
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 	_ "time/tzdata" // the tenants' days end in their own zones, also on machines that know none
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/policy"
@@ -133,36 +135,64 @@ func dayOf(at time.Time, zone *time.Location) (begins, ends time.Time) {
 	return time.Date(y, m, d, 0, 0, 0, 0, zone), time.Date(y, m, d+1, 0, 0, 0, 0, zone)
 }
 
-// admissionFacts counts what puts work off. Where policy bounds a count, one admission of the tenant decides at a time,
-// so that the bound is exact.
-func (s *Store) admissionFacts(ctx context.Context, h sqlc.DBTX, tenant, requester uuid.UUID, now time.Time, rules policy.Rules, f *policy.Facts) error {
-	a := rules.Admission
-	if a.Quota != (policy.QuotaRules{}) || a.Reviewers != (policy.ReviewerRules{}) || a.Rates.RepositoryPulls > 0 {
-		if err := s.q.HoldOffAdmissions(ctx, h, tenant.String()); err != nil {
-			return fmt.Errorf("hold off other admissions: %w", err)
+// bounded reports whether policy bounds a count, so that one admission of the tenant must decide at a time.
+func bounded(r policy.Rules) bool {
+	return r.Admission.Quota != (policy.QuotaRules{}) || r.Admission.Reviewers != (policy.ReviewerRules{}) || r.Admission.Rates.RepositoryPulls > 0
+}
+
+// ask is what an admission's grounds are read about. The zero scope and key find no answer.
+func (s *Store) ask(tenant, repository, requester uuid.UUID) sqlc.AdmissionGroundsParams {
+	return sqlc.AdmissionGroundsParams{TenantID: tenant, RepositoryID: repository, Requester: requester, Most: 1, TtlSeconds: s.timing.LeaseTTL.Seconds()}
+}
+
+// grounds are what a submission and an admission stand on, as one statement saw it.
+type grounds struct {
+	sqlc.AdmissionGroundsRow
+	stored *sqlc.IdempotencyKey // nil: the key is new
+	repo   *sqlc.Repository     // nil: there is none
+	pauses map[string]float64   // seconds by provider
+}
+
+func (s *Store) grounds(ctx context.Context, h sqlc.DBTX, ask sqlc.AdmissionGroundsParams) (grounds, error) {
+	row, err := s.q.AdmissionGrounds(ctx, h, ask)
+	if err != nil {
+		return grounds{}, fmt.Errorf("load what the admission stands on: %w", err)
+	}
+	g := grounds{AdmissionGroundsRow: row}
+	return g, errors.Join(decode(row.Stored, &g.stored, "stored"), decode(row.Repository, &g.repo, "repository"), decode(row.Pauses, &g.pauses, "pauses"))
+}
+
+// heldGrounds are the grounds with counts that a decision may stand on: where policy bounds one, one admission of the
+// tenant decides at a time, so that the bound is exact.
+func (s *Store) heldGrounds(ctx context.Context, tx pgx.Tx, rules policy.Rules, ask sqlc.AdmissionGroundsParams) (grounds, error) {
+	if bounded(rules) {
+		if err := s.q.HoldOffAdmissions(ctx, tx, ask.TenantID.String()); err != nil {
+			return grounds{}, fmt.Errorf("hold off other admissions: %w", err)
 		}
 	}
-	c, err := s.q.AdmissionCounts(ctx, h, sqlc.AdmissionCountsParams{TenantID: tenant, Requester: requester, Provider: rules.Routing.Route(*f).Provider,
-		Most: int32(max(a.Quota.MaxQueued, a.Quota.MaxActive, 1)), TtlSeconds: s.timing.LeaseTTL.Seconds()})
-	if err != nil {
-		return fmt.Errorf("count what is under way: %w", err)
-	}
-	f.Queued, f.Active = int(c.Queued), int(c.Queued+c.Leased+c.Gates)
-	f.OpenGates, f.OwnGates, f.OpenPulls, f.OwnPulls = int(c.Gates), int(c.OwnGates), int(c.Pulls), int(c.OwnPulls)
-	f.ProviderOff, f.NoLiveWorker = policy.Duration(max(seconds(c.ProviderOff), 0)), c.NoWorker
-	if a.Rates.Any() {
+	q := rules.Admission.Quota
+	ask.Most = int32(max(q.MaxQueued, q.MaxActive, 1))
+	return s.grounds(ctx, tx, ask)
+}
+
+// admissionFacts fills in what puts work off.
+func (s *Store) admissionFacts(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, g grounds, rules policy.Rules, f *policy.Facts) error {
+	f.Queued, f.Active = int(g.Queued), int(g.Queued+g.Leased+g.Gates)
+	f.OpenGates, f.OwnGates, f.OpenPulls, f.OwnPulls = int(g.Gates), int(g.OwnGates), int(g.Pulls), int(g.OwnPulls)
+	f.ProviderOff, f.NoLiveWorker = policy.Duration(max(seconds(g.pauses[rules.Routing.Route(*f).Provider]), 0)), g.NoWorker
+	if rules.Admission.Rates.Any() {
 		if err := s.rateFacts(ctx, h, tenant, rules, f); err != nil {
 			return err
 		}
 	}
 	if rules.Budget.DailyCents > 0 {
 		zone, known := zoneOf(rules.Budget.TimeZone)
-		begins, ends := dayOf(now, zone)
+		begins, ends := dayOf(g.Now, zone)
 		cost, err := s.q.TenantCost(ctx, h, tenant, begins, ends)
 		if err != nil {
 			return fmt.Errorf("sum up what was spent today: %w", err)
 		}
-		f.SpentToday, f.DayLeft, f.NoSuchZone = cost.Reported+cost.Estimated, policy.Duration(ends.Sub(now)), !known
+		f.SpentToday, f.DayLeft, f.NoSuchZone = cost.Reported+cost.Estimated, policy.Duration(ends.Sub(g.Now)), !known
 	}
 	return nil
 }

@@ -73,6 +73,14 @@ func (s *Store) statements(ctx context.Context, w *write) (*pipeline, error) {
 	if err := s.writeRuns(ctx, p, w); err != nil {
 		return nil, err
 	}
+	if err := s.writeParts(ctx, p, w); err != nil {
+		return nil, err
+	}
+	return p, s.writeTasks(ctx, p, w)
+}
+
+// writeParts queues what belongs to the runs, which the same transaction wrote before.
+func (s *Store) writeParts(ctx context.Context, p *pipeline, w *write) error {
 	for _, part := range []rowsOf{
 		{len(w.dequeued), w.dequeued, s.q.WriteDequeued}, {len(w.dequeued), w.dequeued, s.q.WriteUndelayed},
 		{len(w.queued), w.queued, s.q.WriteReady}, {len(w.delayed), w.delayed, s.q.WriteDelayed},
@@ -90,13 +98,13 @@ func (s *Store) statements(ctx context.Context, w *write) (*pipeline, error) {
 		}
 		raw, err := encode(part.rows)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := part.send(ctx, p, raw); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return p, s.writeTasks(ctx, p, w)
+	return nil
 }
 
 // writeTasks comes last, in lock order.

@@ -137,14 +137,19 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.q.Now(ctx
 // inTx runs do in one READ COMMITTED transaction. A deadlock, a serialisation
 // failure or a lock that was not had in time is tried again, at most three times in all.
 func (s *Store) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
+	return s.patiently(ctx, func() error { return s.tryTx(ctx, do) })
+}
+
+// patiently tries a transaction again, at most three times in all, where it ended by what may be over the next time.
+func (s *Store) patiently(ctx context.Context, try func() error) error {
 	var err error
-	for try := range 3 {
-		if try > 0 {
-			if werr := wait(ctx, time.Duration(float64(try)*s.draw()*float64(20*time.Millisecond))); werr != nil {
+	for n := range 3 {
+		if n > 0 {
+			if werr := wait(ctx, time.Duration(float64(n)*s.draw()*float64(20*time.Millisecond))); werr != nil {
 				return werr
 			}
 		}
-		err = s.tryTx(ctx, do)
+		err = try()
 		if !transient(err) {
 			return err
 		}
@@ -219,17 +224,21 @@ func (c *policyCache) parse(document string) (policy.Rules, error) {
 	return r, nil
 }
 
-// rulesOf returns the policy in force for the tenant; without a document the
-// defaults hold.
+// rulesOf returns the policy in force for the tenant.
 func (s *Store) rulesOf(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID) (policy.Rules, error) {
 	doc, err := s.q.PolicyInForce(ctx, h, tenant)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return policy.Default(), nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return policy.Rules{}, fmt.Errorf("load the policy in force: %w", err)
 	}
-	return s.rules.parse(doc)
+	return s.rulesIn(doc)
+}
+
+// rulesIn returns the rules of a policy document; without one, which is the empty text, the defaults hold.
+func (s *Store) rulesIn(document string) (policy.Rules, error) {
+	if document == "" {
+		return policy.Default(), nil
+	}
+	return s.rules.parse(document)
 }
 
 // Rules returns the policy in force for the tenant.

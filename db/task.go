@@ -59,115 +59,39 @@ type TaskAck struct {
 // CreateTask stores a task, checks it against policy and, where it is admitted,
 // makes its first run: one transaction, one answer per key.
 func (s *Store) CreateTask(ctx context.Context, in Request, spec TaskSpec) (TaskAck, error) {
-	return s.taskTx(ctx, in, "tasks:"+in.By.ID, func(tx pgx.Tx, b *rings) (TaskAck, error) {
-		m, rules, err := s.newTask(ctx, tx, in, spec)
-		if err != nil {
-			return TaskAck{}, err
-		}
-		ack := TaskAck{Task: m.row.ID}
-		if spec.Draft {
-			if err := m.apply(run.TaskEvent{Kind: run.TaskEvDrafted, By: in.By}, nil); err != nil {
-				return TaskAck{}, err
-			}
-			return s.insertTask(ctx, tx, m, ack)
-		}
-		reasons, err := s.submit(ctx, tx, m, in, rules)
-		if err != nil {
-			return TaskAck{}, err
-		}
-		ack.Reasons = reasons
-		if ack, err = s.insertTask(ctx, tx, m, ack); err != nil || m.task.State != run.TaskReady {
-			return ack, err
-		}
-		return s.firstRun(ctx, tx, m, in, rules, ack, b)
-	})
-}
-
-// insertTask stores the new row with the events so far.
-func (s *Store) insertTask(ctx context.Context, tx pgx.Tx, m *taskMove, ack TaskAck) (TaskAck, error) {
-	row, err := encode(m.row)
-	if err != nil {
-		return ack, err
-	}
-	if err := s.q.InsertTask(ctx, tx, row); err != nil {
-		return ack, translate(err, "task")
-	}
-	if err := s.saveTaskEvents(ctx, tx, m); err != nil {
-		return ack, err
-	}
-	m.events = nil
-	ack.State, ack.Reason = m.task.State, m.row.ReasonWords
-	return ack, nil
-}
-
-// firstRun makes the run in the transaction of the submission.
-func (s *Store) firstRun(ctx context.Context, tx pgx.Tx, m *taskMove, in Request, rules policy.Rules, ack TaskAck, b *rings) (TaskAck, error) {
-	id, err := s.startRun(ctx, tx, m, run.Actor{Kind: run.ControlPlane, ID: "signalbox"}, in.Roles, rules, b)
-	if err != nil {
-		return ack, err
-	}
-	ack.Run, ack.State = &id, m.task.State
-	return ack, nil
-}
-
-func (s *Store) newTask(ctx context.Context, tx pgx.Tx, in Request, spec TaskSpec) (*taskMove, policy.Rules, error) {
-	rules, err := s.rulesOf(ctx, tx, in.Tenant)
-	if err != nil {
-		return nil, rules, err
-	}
-	requester, err := uuid.Parse(in.By.ID)
-	if err != nil {
-		return nil, rules, fault.New(fault.Forbidden, "The task was not stored: only a person, or a token of a person, submits tasks.")
-	}
-	contract, err := encode(spec.Contract)
-	if err != nil {
-		return nil, rules, err
-	}
-	digest, err := spec.Contract.Digest()
-	if err != nil {
-		return nil, rules, err
-	}
-	kind := spec.Kind
-	if kind == "" {
-		kind = "ordinary"
-	}
-	row := sqlc.Task{ID: typeid.New(), TenantID: in.Tenant, RepositoryID: spec.Repository, Kind: kind, Title: spec.Title, Goal: spec.Goal,
-		BaseRef: spec.BaseRef, Mode: string(spec.Contract.Mode), Risk: spec.Contract.Risk, Contract: contract, ContractDigest: digest,
-		AgentProfile: spec.AgentProfile, ParentTaskID: spec.Parent, TemplateID: spec.Template, RequestedBy: requester, Priority: int16(spec.Priority),
-		MaxRuns: int32(max(rules.Limits.MaxRuns, 1))}
-	return newTaskMove(row), rules, nil
+	c := &creation{s: s, in: in, scope: "tasks:" + in.By.ID, spec: spec}
+	return s.taskTries(ctx, in, c.scope, c.try)
 }
 
 // submit takes the task through validation; policy accepts or refuses it before
-// any work is done (R-ADM-4).
-func (s *Store) submit(ctx context.Context, tx pgx.Tx, m *taskMove, in Request, rules policy.Rules) ([]string, error) {
-	repo, err := s.q.Repository(ctx, tx, in.Tenant, m.row.RepositoryID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.New(fault.Invalid, "The task was not stored: there is no such repository.").WithField("repository_id")
+// any work is done (R-ADM-4). It decides and writes nothing.
+func submit(m *taskMove, in Request, rules policy.Rules, repo *sqlc.Repository) (*sqlc.PolicyDecision, []string, error) {
+	if repo == nil {
+		return nil, nil, fault.New(fault.Invalid, "The task was not stored: there is no such repository.").WithField("repository_id")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("load repository: %w", err)
-	}
-	if err := verifiable(m.row, repo); err != nil {
-		return nil, err
+	if err := verifiable(m.row, *repo); err != nil {
+		return nil, nil, err
 	}
 	cp := run.Actor{Kind: run.ControlPlane, ID: "signalbox"}
 	for _, ev := range []run.TaskEvent{{Kind: run.TaskEvSubmitted, By: in.By}, {Kind: run.TaskEvValidationStarted, By: cp}} {
 		if err := m.apply(ev, nil); err != nil {
-			return nil, refused(err, run.Run{})
+			return nil, nil, refused(err, run.Run{})
 		}
 	}
 	f := policy.Facts{Repository: repo.Name, Requester: in.By.ID, RequesterRoles: in.Roles, Risk: policy.Risk(m.row.Risk), Mode: policy.Mode(m.row.Mode)}
 	d := policy.Admission(rules, f)
-	if err := s.recordPolicy(ctx, tx, m.row, "submission", string(d.Verdict), d.PolicyVersion, d.Reasons, f); err != nil {
-		return nil, err
+	inputs, err := encode(f)
+	if err != nil {
+		return nil, nil, err
 	}
+	decision := &sqlc.PolicyDecision{TenantID: m.row.TenantID, TaskID: &m.row.ID, Point: "submission", Version: d.PolicyVersion, Verdict: string(d.Verdict),
+		Reasons: nonNil(d.Reasons), Inputs: inputs}
 	by := run.Actor{Kind: run.Policy, ID: d.PolicyVersion}
 	if d.Verdict == policy.Deny {
 		m.row.ReasonWords = words(d.Reasons)
-		return d.Reasons, m.apply(run.TaskEvent{Kind: run.TaskEvRefused, By: by, Reason: d.Code}, nil)
+		return decision, d.Reasons, m.apply(run.TaskEvent{Kind: run.TaskEvRefused, By: by, Reason: d.Code}, nil)
 	}
-	return d.Reasons, m.apply(run.TaskEvent{Kind: run.TaskEvAccepted, By: by}, nil)
+	return decision, d.Reasons, m.apply(run.TaskEvent{Kind: run.TaskEvAccepted, By: by}, nil)
 }
 
 // verifiable refuses a task whose change nothing could verify: found out only after the agent's work, it would have cost
@@ -187,33 +111,15 @@ func verifiable(t sqlc.Task, repo sqlc.Repository) error {
 	return nil
 }
 
-func (s *Store) recordPolicy(ctx context.Context, tx pgx.Tx, t sqlc.Task, point, verdict, version string, reasons []string, f policy.Facts) error {
-	inputs, err := encode(f)
-	if err != nil {
-		return err
-	}
-	raw, err := encode(sqlc.PolicyDecision{TenantID: t.TenantID, TaskID: &t.ID, Point: point, Version: version, Verdict: verdict,
-		Reasons: nonNil(reasons), Inputs: inputs})
-	if err != nil {
-		return err
-	}
-	if err := s.q.InsertPolicyDecision(ctx, tx, raw); err != nil {
-		return fmt.Errorf("record policy decision: %w", err)
-	}
-	return nil
-}
-
 // rings collects what to ring after the commit.
 type rings struct{ changes []Change }
 
-// taskTx runs a task request: stored answer first, then the work, the key and the
+// taskTx runs a task request on locked rows: stored answer first, then the work, the key and the
 // audit, in one transaction.
 func (s *Store) taskTx(ctx context.Context, in Request, scope string, do func(pgx.Tx, *rings) (TaskAck, error)) (TaskAck, error) {
-	var ack TaskAck
-	for range maxTries {
-		var b rings
-		err := s.inTx(ctx, func(tx pgx.Tx) (err error) {
-			b = rings{}
+	return s.taskTries(ctx, in, scope, func(ctx context.Context) (ack TaskAck, b rings, err error) {
+		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
+			ack, b = TaskAck{}, rings{}
 			if in.Hash != nil {
 				again, err := s.storedAnswer(ctx, tx, in.Tenant, scope, in.Key, in.Hash, &ack)
 				if err != nil || again {
@@ -227,11 +133,16 @@ func (s *Store) taskTx(ctx context.Context, in Request, scope string, do func(pg
 			if err := s.storeAnswer(ctx, tx, in.Tenant, scope, in.Key, in.Hash, ack); err != nil {
 				return err
 			}
-			if in.Audit != nil && in.Audit.ObjectID == "" {
-				in.Audit.ObjectID = typeid.Format(typeid.Task, ack.Task)
-			}
-			return s.audit(ctx, tx, in.Audit)
+			return s.audit(ctx, tx, in.auditOf(ack.Task))
 		})
+		return ack, b, err
+	})
+}
+
+// taskTries carries out a task request, once more where it lost a race, and rings after its commit.
+func (s *Store) taskTries(ctx context.Context, in Request, scope string, try func(context.Context) (TaskAck, rings, error)) (TaskAck, error) {
+	for range maxTries {
+		ack, b, err := try(ctx)
 		if keyTaken(err) || errors.Is(err, errMoved) {
 			continue
 		}
@@ -250,7 +161,17 @@ func (s *Store) taskTx(ctx context.Context, in Request, scope string, do func(pg
 	return TaskAck{}, fault.New(fault.Conflict, "Nothing was changed: the same request is being carried out right now. Repeat it in a moment.")
 }
 
-func (s *Store) storeAnswer(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, scope, key string, hash []byte, answer any) error {
+// auditOf is the request's audit line about the task. The request keeps its own, because another try may make another task.
+func (in Request) auditOf(task uuid.UUID) *Audit {
+	if in.Audit == nil || in.Audit.ObjectID != "" {
+		return in.Audit
+	}
+	a := *in.Audit
+	a.ObjectID = typeid.Format(typeid.Task, task)
+	return &a
+}
+
+func (s *Store) storeAnswer(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, scope, key string, hash []byte, answer any) error {
 	if hash == nil {
 		return nil
 	}
@@ -258,7 +179,7 @@ func (s *Store) storeAnswer(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, sc
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	return s.q.InsertKey(ctx, tx, sqlc.InsertKeyParams{TenantID: tenant, Scope: scope, Key: key, RequestHash: hash, Status: 200, Answer: raw})
+	return s.q.InsertKey(ctx, h, sqlc.InsertKeyParams{TenantID: tenant, Scope: scope, Key: key, RequestHash: hash, Status: 200, Answer: raw})
 }
 
 func words(reasons []string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,82 +15,8 @@ import (
 	"signalbox/internal/typeid"
 )
 
-// startRun makes a run of a READY task and admits it at once where policy says
-// so. The task's row is locked or new; it is saved here.
-func (s *Store) startRun(ctx context.Context, tx pgx.Tx, m *taskMove, by run.Actor, asked []policy.Role, rules policy.Rules, b *rings) (uuid.UUID, error) {
-	id := typeid.New()
-	now, err := s.q.Now(ctx, tx)
-	if err != nil {
-		return id, err
-	}
-	if err := m.apply(run.TaskEvent{Kind: run.TaskEvRunCreated, By: by}, &id); err != nil {
-		return id, refused(err, run.Run{})
-	}
-	m.row.ActiveRunID = &id
-	steps, err := reduceAll(run.Run{}, run.Event{ID: "created", By: run.Actor{Kind: run.ControlPlane, ID: "signalbox"}, At: micro(now),
-		Payload: run.CreatedEvent{Run: id, Tenant: m.row.TenantID, Task: m.row.ID, Repository: m.row.RepositoryID,
-			Mode: run.Mode(m.row.Mode), Risk: m.row.Risk}})
-	if err != nil {
-		return id, err
-	}
-	row, err := s.insertRun(ctx, tx, m, steps)
-	if err != nil {
-		return id, err
-	}
-	f := run.Facts{Rules: rules}
-	if _, err := s.contractFacts(ctx, tx, steps[0].res.Run, &f); err != nil {
-		return id, err
-	}
-	f.Policy.RequesterRoles = asked
-	w := &write{}
-	admitted, err := s.admit(ctx, tx, w, row, steps[0].res.Run, rules, f.Policy, "admission-1")
-	if err != nil {
-		return id, err
-	}
-	if err := m.follow(admitted); err != nil {
-		return id, err
-	}
-	if err := s.saveTask(ctx, tx, m); err != nil {
-		return id, err
-	}
-	b.changes = append(b.changes, w.changes()...)
-	return id, nil
-}
-
-// insertRun stores the run as its first event left it, with its branch.
-func (s *Store) insertRun(ctx context.Context, tx pgx.Tx, m *taskMove, steps []step) (sqlc.Run, error) {
-	r := steps[0].res.Run
-	ev, hash, err := eventRow(steps[0], nil)
-	if err != nil {
-		return sqlc.Run{}, err
-	}
-	row, err := ownRun(sqlc.Run{HeadHash: hash, UpdatedAt: r.CreatedAt, StateSince: r.CreatedAt, AgentProfile: m.row.AgentProfile}, r)
-	if err != nil {
-		return row, err
-	}
-	if row.Branch, err = s.branchOf(ctx, tx, m.row, r.ID); err != nil {
-		return row, err
-	}
-	raw, err := encode(row)
-	if err != nil {
-		return row, err
-	}
-	if err := s.q.InsertRun(ctx, tx, raw); err != nil {
-		return row, fmt.Errorf("insert run: %w", err)
-	}
-	events, err := encode([]sqlc.RunEvent{ev})
-	if err != nil {
-		return row, err
-	}
-	if err := s.q.InsertRunEvents(ctx, tx, events); err != nil {
-		return row, fmt.Errorf("insert first event: %w", err)
-	}
-	return row, nil
-}
-
-// branchOf is deterministic (D-29): a new run of a task with a pull request takes
-// that branch over, else the branch is named after the task and this run.
-func (s *Store) branchOf(ctx context.Context, tx pgx.Tx, t sqlc.Task, id uuid.UUID) (string, error) {
+// openBranch is the branch of the task's open pull request, or "". A new run of the task takes it over (D-29).
+func (s *Store) openBranch(ctx context.Context, tx pgx.Tx, t sqlc.Task) (string, error) {
 	pulls, err := s.q.PullsOfTask(ctx, tx, t.TenantID, t.ID)
 	if err != nil {
 		return "", fmt.Errorf("load the task's pull requests: %w", err)
@@ -99,58 +26,43 @@ func (s *Store) branchOf(ctx context.Context, tx pgx.Tx, t sqlc.Task, id uuid.UU
 			return p.HeadBranch, nil
 		}
 	}
-	return "agent/" + typeid.Format(typeid.Task, t.ID) + "/" + typeid.Format(typeid.Run, id), nil
+	return "", nil
 }
 
-// admit asks policy about a CREATED run and writes its answer: enqueued, put off
+// admitted is policy's answer about a CREATED run: what it did, and when to look again where the run was put off.
+type admitted struct {
+	steps []step
+	due   *time.Time
+}
+
+// admit asks policy about a CREATED run and puts its answer into the write: enqueued, put off
 // with a time to look again, or denied.
-func (s *Store) admit(ctx context.Context, tx pgx.Tx, w *write, row sqlc.Run, r run.Run, rules policy.Rules, f policy.Facts, key string) ([]step, error) {
-	now, err := s.q.Now(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	requester, err := uuid.Parse(f.Requester)
-	if err != nil {
-		return nil, fmt.Errorf("read the requester: %w", err)
-	}
-	if err := s.admissionFacts(ctx, tx, r.Tenant, requester, now, rules, &f); err != nil {
-		return nil, err
-	}
+func (s *Store) admit(w *write, row sqlc.Run, r run.Run, rules policy.Rules, f policy.Facts, now time.Time, key string) (admitted, error) {
 	d := policy.Admission(rules, f)
+	var due *time.Time
 	ev := run.Event{ID: key, At: micro(now), By: run.Actor{Kind: run.Scheduler, ID: "admission"}}
 	switch d.Verdict {
 	case policy.Admit:
 		ev.Payload = run.EnqueuedEvent{PolicyVersion: d.PolicyVersion, Reasons: d.Reasons, Limits: run.LimitsOf(d.Limits, rules), Route: d.Route}
 	case policy.Defer:
-		ev.Payload = run.DeferredEvent{Code: d.Code, Reasons: d.Reasons, RetryAfter: d.RetryAfter.Std(), PolicyVersion: d.PolicyVersion}
 		if now.Sub(r.CreatedAt) > rules.Limits.MaxDefer.Std() {
 			ev.Payload = run.TimeoutEvent{Code: run.CodeDeferTimeout}
+			break
 		}
+		ev.Payload = run.DeferredEvent{Code: d.Code, Reasons: d.Reasons, RetryAfter: d.RetryAfter.Std(), PolicyVersion: d.PolicyVersion}
+		due = new(now.Add(d.RetryAfter.Std()))
 	default:
 		ev.By = run.Actor{Kind: run.Policy, ID: d.PolicyVersion}
 		ev.Payload = run.PolicyDeniedEvent{PolicyVersion: d.PolicyVersion, Code: run.CodePolicyDenied, Reasons: d.Reasons}
 	}
 	steps, err := reduceAll(r, ev)
 	if err != nil {
-		return nil, err
+		return admitted{}, err
 	}
 	if err := w.add(row, steps, s.timing, nil); err != nil {
-		return nil, err
+		return admitted{}, err
 	}
-	if err := w.admitted(d, f); err != nil {
-		return nil, err
-	}
-	done, err := s.flush(ctx, tx, w)
-	if err != nil {
-		return nil, fmt.Errorf("write admission: %w", err)
-	}
-	if !done[r.ID] {
-		return nil, errMoved
-	}
-	if p, ok := ev.Payload.(run.DeferredEvent); ok {
-		return steps, s.q.PutAdmission(ctx, tx, r.ID, r.Tenant, now.Add(p.RetryAfter))
-	}
-	return steps, s.q.DropAdmission(ctx, tx, r.ID)
+	return admitted{steps, due}, w.admitted(d, f)
 }
 
 // Admit looks again at a run that admission had put off.
@@ -177,13 +89,27 @@ func (s *Store) Admit(ctx context.Context, ref Ref) error {
 		if _, err := s.contractFacts(ctx, tx, r, &f); err != nil {
 			return err
 		}
-		w := &write{}
-		steps, err := s.admit(ctx, tx, w, row.Run, r, rules, f.Policy, fmt.Sprintf("admission-%d", r.Version))
+		requester, err := uuid.Parse(f.Policy.Requester)
+		if err != nil {
+			return fmt.Errorf("read the requester: %w", err)
+		}
+		g, err := s.heldGrounds(ctx, tx, rules, s.ask(r.Tenant, r.Repository, requester))
 		if err != nil {
 			return err
 		}
+		if err := s.admissionFacts(ctx, tx, r.Tenant, g, rules, &f.Policy); err != nil {
+			return err
+		}
+		w := &write{}
+		a, err := s.admit(w, row.Run, r, rules, f.Policy, g.Now, fmt.Sprintf("admission-%d", r.Version))
+		if err != nil {
+			return err
+		}
+		if err := s.writeAdmission(ctx, tx, w, r, a); err != nil {
+			return err
+		}
 		b.changes = w.changes()
-		return s.followTask(ctx, tx, steps)
+		return s.followTask(ctx, tx, a.steps)
 	})
 	if err == nil {
 		s.ring(b.changes...)
@@ -191,18 +117,43 @@ func (s *Store) Admit(ctx context.Context, ref Ref) error {
 	return translate(err, "run")
 }
 
+// writeAdmission writes what admission decided anew about a run that it had put off.
+func (s *Store) writeAdmission(ctx context.Context, tx pgx.Tx, w *write, r run.Run, a admitted) error {
+	done, err := s.flush(ctx, tx, w)
+	if err != nil {
+		return fmt.Errorf("write admission: %w", err)
+	}
+	if !done[r.ID] {
+		return errMoved
+	}
+	if a.due != nil {
+		return s.q.PutAdmission(ctx, tx, r.ID, r.Tenant, *a.due)
+	}
+	return s.q.DropAdmission(ctx, tx, r.ID)
+}
+
 // SubmitTask submits a draft.
 func (s *Store) SubmitTask(ctx context.Context, in Request, task uuid.UUID) (TaskAck, error) {
 	return s.lockedTask(ctx, in, task, "submit", func(tx pgx.Tx, m *taskMove, rules policy.Rules, b *rings) (TaskAck, error) {
-		reasons, err := s.submit(ctx, tx, m, in, rules)
+		g, err := s.heldGrounds(ctx, tx, rules, s.ask(m.row.TenantID, m.row.RepositoryID, m.row.RequestedBy))
 		if err != nil {
 			return TaskAck{}, err
 		}
-		ack := TaskAck{Task: task, Reasons: reasons, Reason: m.row.ReasonWords}
-		if m.task.State == run.TaskReady {
-			return s.firstRun(ctx, tx, m, in, rules, ack, b)
+		sub := submission{move: m}
+		ack := TaskAck{Task: task}
+		if sub.decision, ack.Reasons, err = submit(m, in, rules, g.repo); err != nil {
+			return TaskAck{}, err
 		}
-		return ack, s.saveTask(ctx, tx, m)
+		ack.Reason = m.row.ReasonWords
+		if m.task.State == run.TaskReady {
+			id, err := s.startRun(ctx, tx, &sub, start{by: controlPlane(), asked: in.Roles, rules: rules, grounds: g})
+			if err != nil {
+				return TaskAck{}, err
+			}
+			ack.Run = &id
+		}
+		b.changes = sub.changes()
+		return ack, s.send(ctx, tx, sub)
 	})
 }
 
@@ -214,8 +165,21 @@ func (s *Store) RunAgain(ctx context.Context, in Request, task uuid.UUID) (TaskA
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return TaskAck{}, fmt.Errorf("load roles: %w", err)
 		}
-		id, err := s.startRun(ctx, tx, m, in.By, roles(asked), rules, b)
-		return TaskAck{Task: task, State: m.task.State, Run: &id}, err
+		g, err := s.heldGrounds(ctx, tx, rules, s.ask(m.row.TenantID, m.row.RepositoryID, m.row.RequestedBy))
+		if err != nil {
+			return TaskAck{}, err
+		}
+		branch, err := s.openBranch(ctx, tx, m.row)
+		if err != nil {
+			return TaskAck{}, err
+		}
+		sub := submission{move: m}
+		id, err := s.startRun(ctx, tx, &sub, start{by: in.By, asked: roles(asked), rules: rules, grounds: g, branch: branch})
+		if err != nil {
+			return TaskAck{}, err
+		}
+		b.changes = sub.changes()
+		return TaskAck{Task: task, State: m.task.State, Run: &id}, s.send(ctx, tx, sub)
 	})
 }
 

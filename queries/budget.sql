@@ -4,9 +4,15 @@
 -- One admission of a tenant counts at a time, so that what it counts is still so when it commits.
 SELECT pg_advisory_xact_lock(hashtextextended('signalbox admission ' || @tenant::text, 0));
 
--- name: AdmissionCounts :one
--- What is under way for a tenant and, of people's work, for one requester. Items are counted no further than a quota needs.
-SELECT (SELECT count(*) FROM (SELECT 1 FROM run_queue q WHERE q.tenant_id = @tenant_id LIMIT @most) x)::int
+-- name: AdmissionGrounds :one
+-- What a submission and an admission stand on, all in one statement: the answer that the request's key got before, the
+-- policy in force, the repository, what is under way for the tenant and, of people's work, for one requester, and which
+-- providers are held off. Items are counted no further than a quota needs.
+SELECT clock_timestamp()::timestamptz AS now,
+    coalesce((SELECT to_jsonb(k) FROM idempotency_keys k WHERE k.tenant_id = @tenant_id AND k.scope = @scope AND k.key = @key), 'null')::jsonb AS stored,
+    coalesce((SELECT d.document FROM policies d WHERE d.tenant_id = @tenant_id ORDER BY d.seq DESC LIMIT 1), '')::text AS document,
+    coalesce((SELECT to_jsonb(r) FROM repositories r WHERE r.tenant_id = @tenant_id AND r.id = @repository_id), 'null')::jsonb AS repository,
+    (SELECT count(*) FROM (SELECT 1 FROM run_queue q WHERE q.tenant_id = @tenant_id LIMIT @most) x)::int
      + (SELECT count(*) FROM (SELECT 1 FROM run_delayed d WHERE d.tenant_id = @tenant_id LIMIT @most) x)::int AS queued,
     (SELECT count(*) FROM run_leases l WHERE l.tenant_id = @tenant_id)::int AS leased,
     (SELECT count(*) FROM gates g WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired'))::int AS gates,
@@ -15,7 +21,7 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM run_queue q WHERE q.tenant_id = @ten
     (SELECT count(*) FROM pull_requests p WHERE p.tenant_id = @tenant_id AND p.state NOT IN ('MERGED', 'CLOSED'))::int AS pulls,
     (SELECT count(*) FROM pull_requests p JOIN tasks t ON t.id = p.task_id
         WHERE p.tenant_id = @tenant_id AND p.state NOT IN ('MERGED', 'CLOSED') AND t.requested_by = @requester)::int AS own_pulls,
-    coalesce((SELECT extract(epoch FROM p.until - clock_timestamp()) FROM provider_pauses p WHERE p.provider = @provider), 0)::float8 AS provider_off,
+    coalesce((SELECT jsonb_object_agg(p.provider, extract(epoch FROM p.until - clock_timestamp())) FROM provider_pauses p), '{}')::jsonb AS pauses,
     NOT EXISTS (SELECT 1 FROM worker_boots b WHERE b.state IN ('STARTING', 'READY') AND b.heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8)) AS no_worker;
 
 -- name: AdmissionRates :one

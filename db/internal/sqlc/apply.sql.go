@@ -41,7 +41,7 @@ INSERT INTO run_events (tenant_id, run_id, seq, schema, event_id, kind, actor_ki
     attempt_no, at, body, payload, hash)
 SELECT e.tenant_id, e.run_id, e.seq, e.schema, e.event_id, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state,
     e.attempt_no, e.at, e.body, e.payload, e.hash
-FROM jsonb_populate_recordset(NULL::run_events, $1::jsonb) e
+FROM jsonb_populate_recordset(NULL::run_events, $1::jsonb) e ORDER BY e.seq
 `
 
 func (q *Queries) InsertRunEvents(ctx context.Context, db DBTX, events json.RawMessage) error {

@@ -13,57 +13,75 @@ import (
 	"github.com/google/uuid"
 )
 
-const admissionCounts = `-- name: AdmissionCounts :one
-SELECT (SELECT count(*) FROM (SELECT 1 FROM run_queue q WHERE q.tenant_id = $1 LIMIT $2) x)::int
-     + (SELECT count(*) FROM (SELECT 1 FROM run_delayed d WHERE d.tenant_id = $1 LIMIT $2) x)::int AS queued,
+const admissionGrounds = `-- name: AdmissionGrounds :one
+SELECT clock_timestamp()::timestamptz AS now,
+    coalesce((SELECT to_jsonb(k) FROM idempotency_keys k WHERE k.tenant_id = $1 AND k.scope = $2 AND k.key = $3), 'null')::jsonb AS stored,
+    coalesce((SELECT d.document FROM policies d WHERE d.tenant_id = $1 ORDER BY d.seq DESC LIMIT 1), '')::text AS document,
+    coalesce((SELECT to_jsonb(r) FROM repositories r WHERE r.tenant_id = $1 AND r.id = $4), 'null')::jsonb AS repository,
+    (SELECT count(*) FROM (SELECT 1 FROM run_queue q WHERE q.tenant_id = $1 LIMIT $5) x)::int
+     + (SELECT count(*) FROM (SELECT 1 FROM run_delayed d WHERE d.tenant_id = $1 LIMIT $5) x)::int AS queued,
     (SELECT count(*) FROM run_leases l WHERE l.tenant_id = $1)::int AS leased,
     (SELECT count(*) FROM gates g WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired'))::int AS gates,
     (SELECT count(*) FROM gates g JOIN tasks t ON t.id = g.task_id
-        WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired') AND t.requested_by = $3)::int AS own_gates,
+        WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired') AND t.requested_by = $6)::int AS own_gates,
     (SELECT count(*) FROM pull_requests p WHERE p.tenant_id = $1 AND p.state NOT IN ('MERGED', 'CLOSED'))::int AS pulls,
     (SELECT count(*) FROM pull_requests p JOIN tasks t ON t.id = p.task_id
-        WHERE p.tenant_id = $1 AND p.state NOT IN ('MERGED', 'CLOSED') AND t.requested_by = $3)::int AS own_pulls,
-    coalesce((SELECT extract(epoch FROM p.until - clock_timestamp()) FROM provider_pauses p WHERE p.provider = $4), 0)::float8 AS provider_off,
-    NOT EXISTS (SELECT 1 FROM worker_boots b WHERE b.state IN ('STARTING', 'READY') AND b.heartbeat_at > clock_timestamp() - make_interval(secs => $5::float8)) AS no_worker
+        WHERE p.tenant_id = $1 AND p.state NOT IN ('MERGED', 'CLOSED') AND t.requested_by = $6)::int AS own_pulls,
+    coalesce((SELECT jsonb_object_agg(p.provider, extract(epoch FROM p.until - clock_timestamp())) FROM provider_pauses p), '{}')::jsonb AS pauses,
+    NOT EXISTS (SELECT 1 FROM worker_boots b WHERE b.state IN ('STARTING', 'READY') AND b.heartbeat_at > clock_timestamp() - make_interval(secs => $7::float8)) AS no_worker
 `
 
-type AdmissionCountsParams struct {
-	TenantID   uuid.UUID `json:"tenant_id"`
-	Most       int32     `json:"most"`
-	Requester  uuid.UUID `json:"requester"`
-	Provider   string    `json:"provider"`
-	TtlSeconds float64   `json:"ttl_seconds"`
+type AdmissionGroundsParams struct {
+	TenantID     uuid.UUID `json:"tenant_id"`
+	Scope        string    `json:"scope"`
+	Key          string    `json:"key"`
+	RepositoryID uuid.UUID `json:"repository_id"`
+	Most         int32     `json:"most"`
+	Requester    uuid.UUID `json:"requester"`
+	TtlSeconds   float64   `json:"ttl_seconds"`
 }
 
-type AdmissionCountsRow struct {
-	Queued      int32   `json:"queued"`
-	Leased      int32   `json:"leased"`
-	Gates       int32   `json:"gates"`
-	OwnGates    int32   `json:"own_gates"`
-	Pulls       int32   `json:"pulls"`
-	OwnPulls    int32   `json:"own_pulls"`
-	ProviderOff float64 `json:"provider_off"`
-	NoWorker    bool    `json:"no_worker"`
+type AdmissionGroundsRow struct {
+	Now        time.Time       `json:"now"`
+	Stored     json.RawMessage `json:"stored"`
+	Document   string          `json:"document"`
+	Repository json.RawMessage `json:"repository"`
+	Queued     int32           `json:"queued"`
+	Leased     int32           `json:"leased"`
+	Gates      int32           `json:"gates"`
+	OwnGates   int32           `json:"own_gates"`
+	Pulls      int32           `json:"pulls"`
+	OwnPulls   int32           `json:"own_pulls"`
+	Pauses     json.RawMessage `json:"pauses"`
+	NoWorker   bool            `json:"no_worker"`
 }
 
-// What is under way for a tenant and, of people's work, for one requester. Items are counted no further than a quota needs.
-func (q *Queries) AdmissionCounts(ctx context.Context, db DBTX, arg AdmissionCountsParams) (AdmissionCountsRow, error) {
-	row := db.QueryRow(ctx, admissionCounts,
+// What a submission and an admission stand on, all in one statement: the answer that the request's key got before, the
+// policy in force, the repository, what is under way for the tenant and, of people's work, for one requester, and which
+// providers are held off. Items are counted no further than a quota needs.
+func (q *Queries) AdmissionGrounds(ctx context.Context, db DBTX, arg AdmissionGroundsParams) (AdmissionGroundsRow, error) {
+	row := db.QueryRow(ctx, admissionGrounds,
 		arg.TenantID,
+		arg.Scope,
+		arg.Key,
+		arg.RepositoryID,
 		arg.Most,
 		arg.Requester,
-		arg.Provider,
 		arg.TtlSeconds,
 	)
-	var i AdmissionCountsRow
+	var i AdmissionGroundsRow
 	err := row.Scan(
+		&i.Now,
+		&i.Stored,
+		&i.Document,
+		&i.Repository,
 		&i.Queued,
 		&i.Leased,
 		&i.Gates,
 		&i.OwnGates,
 		&i.Pulls,
 		&i.OwnPulls,
-		&i.ProviderOff,
+		&i.Pauses,
 		&i.NoWorker,
 	)
 	return i, err

@@ -25,12 +25,15 @@ func (q *Queries) InsertPolicyDecision(ctx context.Context, db DBTX, decision js
 
 const insertTask = `-- name: InsertTask :exec
 INSERT INTO tasks (id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile,
-    parent_task_id, template_id, requested_by, state, version, max_runs, auto_run, reason, reason_words, priority)
+    parent_task_id, template_id, requested_by, state, version, max_runs, runs_used, active_run_id, auto_run, reason, reason_words, priority,
+    created_at, updated_at)
 SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest,
-    t.agent_profile, t.parent_task_id, t.template_id, t.requested_by, t.state, t.version, t.max_runs, t.auto_run, t.reason, t.reason_words, t.priority
+    t.agent_profile, t.parent_task_id, t.template_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.auto_run,
+    t.reason, t.reason_words, t.priority, t.created_at, t.updated_at
 FROM jsonb_populate_record(NULL::tasks, $1::jsonb) t
 `
 
+// Whole, as all events of its first transaction left it.
 func (q *Queries) InsertTask(ctx context.Context, db DBTX, task json.RawMessage) error {
 	_, err := db.Exec(ctx, insertTask, task)
 	return err
@@ -85,30 +88,6 @@ func (q *Queries) LockTask(ctx context.Context, db DBTX, tenantID uuid.UUID, iD 
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.Priority,
-	)
-	return i, err
-}
-
-const repository = `-- name: Repository :one
-SELECT id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, created_by, created_at, requires FROM repositories WHERE tenant_id = $1 AND id = $2
-`
-
-func (q *Queries) Repository(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID) (Repository, error) {
-	row := db.QueryRow(ctx, repository, tenantID, iD)
-	var i Repository
-	err := row.Scan(
-		&i.ID,
-		&i.TenantID,
-		&i.ForgeID,
-		&i.Name,
-		&i.CloneUrl,
-		&i.DefaultBranch,
-		&i.Verification,
-		&i.Scope,
-		&i.Forbidden,
-		&i.CreatedBy,
-		&i.CreatedAt,
-		&i.Requires,
 	)
 	return i, err
 }

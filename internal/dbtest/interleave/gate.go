@@ -28,6 +28,7 @@ type Gate struct {
 
 	mu    sync.Mutex
 	pass  func() // called before each request; nil lets everything through
+	count int    // requests so far
 	conns map[net.Conn]bool
 }
 
@@ -74,6 +75,13 @@ func (g *Gate) URL(t testing.TB, address string) string {
 	q.Set("host", g.dir)
 	u.RawQuery = q.Encode()
 	return u.String()
+}
+
+// Requests is how many requests came so far, each of which waits for its answer: what is sent together counts as one.
+func (g *Gate) Requests() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count
 }
 
 func (g *Gate) set(pass func()) {
@@ -135,6 +143,7 @@ func (g *Gate) requests(server io.Writer, client io.Reader) error {
 		if kind == 'Q' || kind == 'S' {
 			g.mu.Lock()
 			pass := g.pass
+			g.count++
 			g.mu.Unlock()
 			if pass != nil {
 				pass()
