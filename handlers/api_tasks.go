@@ -148,7 +148,6 @@ func (s *server) apiCreateTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.admit()
 	replayed(w, ack.Replayed)
 	return s.answerTask(w, r, http.StatusCreated, ack.Task)
 }

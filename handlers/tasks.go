@@ -149,7 +149,6 @@ func (s *server) postTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.admit()
 	return see(w, r, web.TaskURL(typeid.Format(typeid.Task, ack.Task))+"?done=task-submitted")
 }
 
