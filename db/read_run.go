@@ -129,7 +129,7 @@ func (s *Store) Logs(ctx context.Context, tenant, id uuid.UUID, after int64, lim
 
 // ArtifactInfo is one stored artifact; Patch is set for those that the server parsed.
 type ArtifactInfo struct {
-	ID, Run             uuid.UUID
+	ID, Tenant, Run     uuid.UUID
 	AttemptNo, Revision int
 	Kind, Name, SHA256  string
 	Size                int64
@@ -175,7 +175,7 @@ func (s *Store) Artifact(ctx context.Context, tenant, id uuid.UUID) (ArtifactInf
 
 func toArtifact(r sqlc.PageArtifactRow) ArtifactInfo {
 	a := ArtifactInfo{
-		ID: r.ID, Run: r.RunID, AttemptNo: int(r.AttemptNo), Revision: int(r.Revision), Kind: r.Kind, Name: r.Name, SHA256: r.Sha256,
+		ID: r.ID, Tenant: r.TenantID, Run: r.RunID, AttemptNo: int(r.AttemptNo), Revision: int(r.Revision), Kind: r.Kind, Name: r.Name, SHA256: r.Sha256,
 		Size: r.Size, BlobKey: r.BlobKey, Late: r.Late, CreatedAt: r.CreatedAt.UTC(),
 	}
 	if r.PatchID != nil {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"signalbox/db"
 	"signalbox/internal/fault"
 	"signalbox/internal/run"
@@ -15,17 +17,24 @@ import (
 )
 
 // holder is the proof that every write of a worker carries: its credential, its lease, its token.
-func holder(r *http.Request, lease string, token int64) (db.Holder, error) {
+func (s *server) holder(r *http.Request, lease string, token int64) (db.Holder, error) {
 	id, err := pathID(r, "run_id", typeid.Run)
 	if err != nil {
 		return db.Holder{}, err
 	}
+	return s.holderOf(r, id, lease, token)
+}
+
+// holderOf is holder where the body names the run.
+func (s *server) holderOf(r *http.Request, id uuid.UUID, lease string, token int64) (db.Holder, error) {
 	ref, err := leaseRef("lease_id", lease, token)
-	p := who(r)
-	if err == nil {
-		trail.Add(r.Context(), trail.Chain{Lease: lease, Token: token})
+	if err != nil {
+		return db.Holder{}, err
 	}
-	return db.Holder{Ref: db.Ref{Tenant: p.tenant, Run: id}, Lease: ref, Worker: p.credential}, err
+	trail.Add(r.Context(), trail.Chain{Run: typeid.Format(typeid.Run, id), Lease: lease, Token: token})
+	p := who(r)
+	tenant, err := tenantOf(r, func() (uuid.UUID, error) { return s.store.TenantOfLease(r.Context(), p.credential, id, ref.ID) })
+	return db.Holder{Ref: db.Ref{Tenant: tenant, Run: id}, Lease: ref, Worker: p.credential}, err
 }
 
 // untilDrained ends a wait when the server drains.
@@ -51,7 +60,7 @@ func (s *server) apiRunCommand(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h, err := holder(r, body.LeaseId, body.FencingToken)
+	h, err := s.holder(r, body.LeaseId, body.FencingToken)
 	if err != nil {
 		return err
 	}
@@ -289,7 +298,7 @@ func (s *server) apiPostUsage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) facts(w http.ResponseWriter, r *http.Request, lease string, token int64, batch db.Batch) error {
-	h, err := holder(r, lease, token)
+	h, err := s.holder(r, lease, token)
 	if err != nil {
 		return err
 	}

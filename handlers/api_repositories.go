@@ -167,7 +167,11 @@ func (s *server) apiLocalPulls(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pulls, err := s.store.Pulls(r.Context(), who(r).tenant, db.PullFilter{Repository: id, Branch: r.URL.Query().Get("branch")})
+	tenant, err := tenantOf(r, func() (uuid.UUID, error) { return s.store.TenantOfRepository(r.Context(), who(r).credential, id) })
+	if err != nil {
+		return err
+	}
+	pulls, err := s.store.Pulls(r.Context(), tenant, db.PullFilter{Repository: id, Branch: r.URL.Query().Get("branch")})
 	if err != nil {
 		return err
 	}
@@ -183,7 +187,11 @@ func (s *server) apiLocalPull(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.store.Pull(r.Context(), who(r).tenant, id)
+	tenant, err := tenantOf(r, func() (uuid.UUID, error) { return s.store.TenantOfPull(r.Context(), who(r).credential, id) })
+	if err != nil {
+		return err
+	}
+	p, err := s.store.Pull(r.Context(), tenant, id)
 	if err != nil {
 		return err
 	}
@@ -201,17 +209,15 @@ func (s *server) apiEnsureLocalPull(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	lease, err := leaseRef("lease_id", body.LeaseId, body.FencingToken)
-	if err != nil {
-		return err
-	}
 	id, err := typeid.ParseField("run_id", typeid.Run, body.RunId)
 	if err != nil {
 		return err
 	}
-	p := who(r)
-	h := db.Holder{Ref: db.Ref{Tenant: p.tenant, Run: id}, Lease: lease, Worker: p.credential}
-	info, repo, err := s.publishing(r, id, repoID, body)
+	h, err := s.holderOf(r, id, body.LeaseId, body.FencingToken)
+	if err != nil {
+		return err
+	}
+	info, repo, err := s.publishing(r, h.Ref, repoID, body)
 	if err != nil {
 		return err
 	}
@@ -236,7 +242,7 @@ func (s *server) apiEnsureLocalPull(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	row, err := s.store.Pull(r.Context(), p.tenant, pull)
+	row, err := s.store.Pull(r.Context(), h.Ref.Tenant, pull)
 	if err != nil {
 		return err
 	}
@@ -261,13 +267,12 @@ func (s *server) holdsPatch(r *http.Request, info db.RunInfo, repo db.Repository
 }
 
 // publishing checks that a request is about exactly what the run may publish.
-func (s *server) publishing(r *http.Request, id, repoID uuid.UUID, body wire.LocalPullEnsure) (db.RunInfo, db.RepositoryInfo, error) {
-	tenant := who(r).tenant
-	info, err := s.store.RunInfo(r.Context(), tenant, id)
+func (s *server) publishing(r *http.Request, ref db.Ref, repoID uuid.UUID, body wire.LocalPullEnsure) (db.RunInfo, db.RepositoryInfo, error) {
+	info, err := s.store.RunInfo(r.Context(), ref.Tenant, ref.Run)
 	if err != nil {
 		return info, db.RepositoryInfo{}, err
 	}
-	repo, err := s.store.Repository(r.Context(), tenant, info.Repository)
+	repo, err := s.store.Repository(r.Context(), ref.Tenant, info.Repository)
 	if err != nil {
 		return info, repo, err
 	}

@@ -50,7 +50,11 @@ func (s *server) apiRuns(w http.ResponseWriter, r *http.Request) error {
 // ownRun reads the run of the path. A worker sees only runs whose lease it holds: everything else is none of its business.
 func (s *server) ownRun(r *http.Request, id uuid.UUID) (db.RunInfo, error) {
 	p := who(r)
-	info, err := s.store.RunInfo(r.Context(), p.tenant, id)
+	tenant, err := tenantOf(r, func() (uuid.UUID, error) { return s.store.TenantOfRun(r.Context(), p.credential, id) })
+	if err != nil {
+		return db.RunInfo{}, err
+	}
+	info, err := s.store.RunInfo(r.Context(), tenant, id)
 	if err != nil {
 		return info, err
 	}
@@ -80,7 +84,7 @@ func (s *server) apiRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	if info.Queued != "" {
 		// A pause after a failure is not a wait for a worker, and only the queue knows which it is.
-		wait, err := s.store.Why(r.Context(), who(r).tenant, info.ID)
+		wait, err := s.store.Why(r.Context(), info.Tenant, info.ID)
 		if err != nil {
 			return err
 		}

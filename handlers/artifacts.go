@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"signalbox/db"
 	"signalbox/internal/fault"
 	"signalbox/internal/patch"
@@ -78,7 +80,7 @@ func (s *server) apiUploadArtifact(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	h, err := holder(r, u.lease, u.token)
+	h, err := s.holder(r, u.lease, u.token)
 	if err != nil {
 		return err
 	}
@@ -262,11 +264,16 @@ func (s *server) artifact(r *http.Request, param string) (db.ArtifactInfo, error
 	if err != nil {
 		return db.ArtifactInfo{}, err
 	}
-	a, err := s.store.Artifact(r.Context(), who(r).tenant, id)
+	p := who(r)
+	tenant, err := tenantOf(r, func() (uuid.UUID, error) { return s.store.TenantOfArtifact(r.Context(), p.credential, id) })
+	if err != nil {
+		return db.ArtifactInfo{}, err
+	}
+	a, err := s.store.Artifact(r.Context(), tenant, id)
 	if err != nil {
 		return a, err
 	}
-	if who(r).kind == worker {
+	if p.kind == worker {
 		_, err = s.ownRun(r, a.Run)
 	}
 	return a, err
@@ -285,10 +292,11 @@ func (s *server) apiRunArtifacts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.ownRun(r, id); err != nil {
+	info, err := s.ownRun(r, id)
+	if err != nil {
 		return err
 	}
-	all, err := s.store.Artifacts(r.Context(), who(r).tenant, id)
+	all, err := s.store.Artifacts(r.Context(), info.Tenant, id)
 	if err != nil {
 		return err
 	}
@@ -364,7 +372,7 @@ func (s *server) runPatch(r *http.Request, info db.RunInfo) (db.ArtifactInfo, er
 // download sends bytes that nobody should run: always as a file, never sniffed, never rendered (B10). The digest is
 // verified while they are sent; damage breaks the connection, so that a cut file is not taken for a whole one.
 func (s *server) download(w http.ResponseWriter, r *http.Request, a db.ArtifactInfo) error {
-	content, err := s.artifacts.Get(r.Context(), who(r).tenant, a.SHA256)
+	content, err := s.artifacts.Get(r.Context(), a.Tenant, a.SHA256)
 	if err != nil {
 		return err
 	}

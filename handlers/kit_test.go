@@ -346,8 +346,14 @@ func (w *world) user(t testing.TB, p idPerson) db.Session {
 
 func (w *world) worker(t testing.TB, name string) *worker {
 	t.Helper()
+	return w.workerOf(t, db.DefaultTenant, name)
+}
+
+// workerOf is a worker of a tenant; of uuid.Nil, one that serves them all.
+func (w *world) workerOf(t testing.TB, tenant uuid.UUID, name string) *worker {
+	t.Helper()
 	secret := db.Mint(db.PrefixWorker)
-	_, err := w.store.CreateWorkerCredential(t.Context(), db.WorkerCredential{Tenant: db.DefaultTenant, Name: name, Phases: run.Phases()}, secret)
+	_, err := w.store.CreateWorkerCredential(t.Context(), db.WorkerCredential{Tenant: tenant, Name: name, Phases: run.Phases()}, secret)
 	must(t, err)
 	k := &worker{client: client{w, secret}}
 	boot := into[wire.WorkerBoot](t, k.call(t, "POST", "/workers/register", wire.WorkerRegister{Capabilities: []string{"agent:default"},

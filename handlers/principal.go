@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
+	"signalbox/internal/trail"
 )
 
 // kind says what stands behind a request (D-21).
@@ -32,9 +33,11 @@ func (k kind) String() string {
 	return [...]string{"nobody", "person", "token", "worker"}[k]
 }
 
-// principal is who a request comes from. The tenant is taken from here and from nowhere else (T2).
+// principal is who a request comes from. The tenant is taken from here and from nowhere else (T2); see tenantOf for the
+// one principal without.
 type principal struct {
-	kind       kind
+	kind kind
+	// tenant is uuid.Nil for a worker that serves every tenant, and for nobody.
 	tenant     uuid.UUID
 	tenantName string
 	// user is the person, also behind a token; nil for workers.
@@ -54,6 +57,20 @@ type principal struct {
 }
 
 func (p *principal) has(role policy.Role) bool { return slices.Contains(p.roles, role) }
+
+// tenantOf is the tenant that a request is about. Whoever belongs to one reaches no other (T2). The workers that serve all
+// of them work for that of the lease they hold: held finds it in the database, because a request could name any.
+func tenantOf(r *http.Request, held func() (uuid.UUID, error)) (uuid.UUID, error) {
+	p := who(r)
+	if p.kind != worker || p.tenant != uuid.Nil {
+		return p.tenant, nil
+	}
+	tenant, err := held()
+	if err == nil {
+		trail.Add(r.Context(), trail.Chain{Tenant: tenant.String()})
+	}
+	return tenant, err
+}
 
 // actorID is how events, audit and policy know the principal.
 func (p *principal) actorID() string {

@@ -187,7 +187,7 @@ func (s *server) timeline(r *http.Request, info db.RunInfo, from int64, now time
 }
 
 func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limit int32) ([]web.TimelineEvent, error) {
-	events, err := s.store.Events(r.Context(), who(r).tenant, info.ID, after, limit)
+	events, err := s.store.Events(r.Context(), info.Tenant, info.ID, after, limit)
 	if err != nil {
 		return nil, err
 	}

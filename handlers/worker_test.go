@@ -111,8 +111,22 @@ func (l *lease) content(t testing.TB) string {
 	return l.call(t, "GET", "/artifacts/"+l.as.Patch.ArtifactId+"/content", nil).want(t, http.StatusOK).body
 }
 
-// publish pushes the branch as the publisher would and opens the pull request.
+// publish pushes the branch as the publisher would, opens the pull request and reports it.
 func (l *lease) publish(t testing.TB) wire.CommandAck {
+	t.Helper()
+	return l.report(t, l.open(t))
+}
+
+// report is the second half of publish.
+func (l *lease) report(t testing.TB, pull wire.LocalPull) wire.CommandAck {
+	t.Helper()
+	p := l.as.Publish
+	l.do(t, wire.RunCommand{Command: wire.CmdOperationObserved, OperationObserved: &wire.OperationObserved{Identity: "pr:" + p.Branch, Outcome: wire.OutcomeSucceeded, Result: map[string]string{"url": pull.Url}}})
+	return l.do(t, wire.RunCommand{Command: wire.CmdPrReported, PrReported: &wire.PrReported{Url: pull.Url, Number: pull.Number, Branch: p.Branch, Sha: pull.HeadSha}})
+}
+
+// open is the first half of publish: the pull request is there, and the run does not know it yet.
+func (l *lease) open(t testing.TB) wire.LocalPull {
 	t.Helper()
 	p := l.as.Publish
 	head := l.w.commit(l.w.applied(l.content(t)), p.Branch, p.CommitMessage, l.as.Patch.BaseCommit)
@@ -126,6 +140,5 @@ func (l *lease) publish(t testing.TB) wire.CommandAck {
 	if again := into[wire.LocalPull](t, l.call(t, "POST", path, ensure).want(t, http.StatusOK)); again.Id != pull.Id {
 		t.Fatalf("a second try made another pull request")
 	}
-	l.do(t, wire.RunCommand{Command: wire.CmdOperationObserved, OperationObserved: &wire.OperationObserved{Identity: "pr:" + p.Branch, Outcome: wire.OutcomeSucceeded, Result: map[string]string{"url": pull.Url}}})
-	return l.do(t, wire.RunCommand{Command: wire.CmdPrReported, PrReported: &wire.PrReported{Url: pull.Url, Number: pull.Number, Branch: p.Branch, Sha: head}})
+	return pull
 }

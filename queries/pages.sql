@@ -128,12 +128,12 @@ ORDER BY id DESC LIMIT @count;
 SELECT id, attempt_no, stream, call_id, data, at FROM log_chunks WHERE tenant_id = $1 AND run_id = $2 AND id > $3 ORDER BY id LIMIT $4;
 
 -- name: PageArtifacts :many
-SELECT a.id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
+SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
 FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id
 WHERE a.tenant_id = $1 AND a.run_id = $2 ORDER BY a.created_at, a.id LIMIT 1000;
 
 -- name: PageArtifact :one
-SELECT a.id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
+SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
 FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id
 WHERE a.tenant_id = $1 AND a.id = $2;
 

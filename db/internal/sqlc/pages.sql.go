@@ -229,13 +229,14 @@ func (q *Queries) LiveOffers(ctx context.Context, db DBTX, tenantID uuid.UUID, s
 }
 
 const pageArtifact = `-- name: PageArtifact :one
-SELECT a.id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
+SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
 FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id
 WHERE a.tenant_id = $1 AND a.id = $2
 `
 
 type PageArtifactRow struct {
 	ID        uuid.UUID       `json:"id"`
+	TenantID  uuid.UUID       `json:"tenant_id"`
 	RunID     uuid.UUID       `json:"run_id"`
 	AttemptNo int32           `json:"attempt_no"`
 	Revision  int32           `json:"revision"`
@@ -260,6 +261,7 @@ func (q *Queries) PageArtifact(ctx context.Context, db DBTX, tenantID uuid.UUID,
 	var i PageArtifactRow
 	err := row.Scan(
 		&i.ID,
+		&i.TenantID,
 		&i.RunID,
 		&i.AttemptNo,
 		&i.Revision,
@@ -282,13 +284,14 @@ func (q *Queries) PageArtifact(ctx context.Context, db DBTX, tenantID uuid.UUID,
 }
 
 const pageArtifacts = `-- name: PageArtifacts :many
-SELECT a.id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
+SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
 FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id
 WHERE a.tenant_id = $1 AND a.run_id = $2 ORDER BY a.created_at, a.id LIMIT 1000
 `
 
 type PageArtifactsRow struct {
 	ID        uuid.UUID       `json:"id"`
+	TenantID  uuid.UUID       `json:"tenant_id"`
 	RunID     uuid.UUID       `json:"run_id"`
 	AttemptNo int32           `json:"attempt_no"`
 	Revision  int32           `json:"revision"`
@@ -319,6 +322,7 @@ func (q *Queries) PageArtifacts(ctx context.Context, db DBTX, tenantID uuid.UUID
 		var i PageArtifactsRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.TenantID,
 			&i.RunID,
 			&i.AttemptNo,
 			&i.Revision,
