@@ -11,9 +11,10 @@ WHERE (r.cancel_at < clock_timestamp() - make_interval(secs => @cancel_seconds::
 
 -- name: DueDelayed :many
 -- Moves what is due into the queue, in one statement; a run that has left the phase meanwhile has no row here.
+-- statement_timestamp() is one time, so the index finds what is due; clock_timestamp() would be compared with every row.
 WITH due AS (
     DELETE FROM run_delayed WHERE run_id IN (
-        SELECT d.run_id FROM run_delayed d WHERE d.available_at <= clock_timestamp() ORDER BY d.available_at LIMIT @count FOR UPDATE SKIP LOCKED)
+        SELECT d.run_id FROM run_delayed d WHERE d.available_at <= statement_timestamp() ORDER BY d.available_at LIMIT @count FOR UPDATE SKIP LOCKED)
     RETURNING run_delayed.*
 )
 INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank)
@@ -35,7 +36,8 @@ WHERE ((state = 'open' AND expires_at < clock_timestamp())
 SELECT tenant_id, run_id, expires_at FROM attestations WHERE state = 'requested' AND expires_at < clock_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
 
 -- name: DueAdmissions :many
-SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= clock_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
+-- As DueDelayed, by the index.
+SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= statement_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
 
 -- name: PutAdmission :exec
 INSERT INTO run_admissions (run_id, tenant_id, due_at) VALUES (@run_id, @tenant_id, @due_at)

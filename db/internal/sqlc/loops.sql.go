@@ -107,7 +107,7 @@ func (q *Queries) DropAdmission(ctx context.Context, db DBTX, runID uuid.UUID) e
 }
 
 const dueAdmissions = `-- name: DueAdmissions :many
-SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= clock_timestamp() AND run_id > $1 ORDER BY run_id LIMIT $2
+SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= statement_timestamp() AND run_id > $1 ORDER BY run_id LIMIT $2
 `
 
 type DueAdmissionsRow struct {
@@ -115,6 +115,7 @@ type DueAdmissionsRow struct {
 	RunID    uuid.UUID `json:"run_id"`
 }
 
+// As DueDelayed, by the index.
 func (q *Queries) DueAdmissions(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]DueAdmissionsRow, error) {
 	rows, err := db.Query(ctx, dueAdmissions, after, count)
 	if err != nil {
@@ -168,7 +169,7 @@ func (q *Queries) DueAttestations(ctx context.Context, db DBTX, after uuid.UUID,
 const dueDelayed = `-- name: DueDelayed :many
 WITH due AS (
     DELETE FROM run_delayed WHERE run_id IN (
-        SELECT d.run_id FROM run_delayed d WHERE d.available_at <= clock_timestamp() ORDER BY d.available_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        SELECT d.run_id FROM run_delayed d WHERE d.available_at <= statement_timestamp() ORDER BY d.available_at LIMIT $2 FOR UPDATE SKIP LOCKED)
     RETURNING run_delayed.run_id, run_delayed.tenant_id, run_delayed.phase, run_delayed.available_at, run_delayed.queue, run_delayed.provider, run_delayed.pool, run_delayed.priority, run_delayed.requires
 )
 INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank)
@@ -187,6 +188,7 @@ type DueDelayedRow struct {
 }
 
 // Moves what is due into the queue, in one statement; a run that has left the phase meanwhile has no row here.
+// statement_timestamp() is one time, so the index finds what is due; clock_timestamp() would be compared with every row.
 func (q *Queries) DueDelayed(ctx context.Context, db DBTX, agingSeconds float64, count int32) ([]DueDelayedRow, error) {
 	rows, err := db.Query(ctx, dueDelayed, agingSeconds, count)
 	if err != nil {
