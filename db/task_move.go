@@ -128,7 +128,7 @@ func (s *Store) taskOf(ctx context.Context, w *write, steps []step) error {
 	if err != nil {
 		return busy(err)
 	}
-	before := taskBefore{row.ID, row.Version, r.ID}
+	before := taskBefore{row.ID, row.TenantID, row.Version, r.ID}
 	m := newTaskMove(row)
 	if err := m.follow(steps); err != nil {
 		// The run was read before its task: somebody who ended the run in between has moved the task already.

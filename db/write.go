@@ -58,15 +58,17 @@ type keyRow struct {
 
 // versionRow is the version that a run must still have.
 type versionRow struct {
-	ID      uuid.UUID `json:"id"`
-	Version int64     `json:"version"`
+	ID       uuid.UUID `json:"id"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	Version  int64     `json:"version"`
 }
 
 // taskBefore is the version that a task must still have, and the run without whose transition it does not move.
 type taskBefore struct {
-	ID      uuid.UUID `json:"id"`
-	Version int64     `json:"version"`
-	RunID   uuid.UUID `json:"run_id"`
+	ID       uuid.UUID `json:"id"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	Version  int64     `json:"version"`
+	RunID    uuid.UUID `json:"run_id"`
 }
 
 // gateMove is an update of a gate; what is nil stays as it is.
@@ -102,7 +104,7 @@ func (w *write) add(row sqlc.Run, steps []step, t Timing, c *claimed) error {
 		w.ready, w.moves = map[uuid.UUID]run.Phase{}, map[uuid.UUID][]Movement{}
 	}
 	hash := row.HeadHash
-	w.befores = append(w.befores, versionRow{row.ID, row.Version})
+	w.befores = append(w.befores, versionRow{row.ID, row.TenantID, row.Version})
 	for _, s := range steps {
 		ev, h, err := eventRow(s, hash)
 		if err != nil {

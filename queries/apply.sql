@@ -4,6 +4,11 @@
 -- moved. A caller sees the loser by its absence from the first answer. Never put a run twice into one flush: the second
 -- update would be lost silently. No savepoint may surround a flush: rows written inside one carry its xid and not the
 -- transaction's.
+--
+-- Postgres takes every array in JSON for a hundred rows, while most flushes have one, and would rather read the whole index of a
+-- table of some hundred rows than look a hundred rows up. So each statement says how its rows are found: what is read is a
+-- LATERAL subquery with OFFSET 0, which cannot be joined in another way than row by row, and what is changed or deleted is
+-- named by = ANY(ARRAY(...)), a list of keys that is made first. TestWritesTouchTheirRowsAlone counts the pages.
 
 -- name: WriteRuns :exec
 -- Answers the runs that were written.
@@ -25,7 +30,7 @@ WITH u AS (
         base_commit = x.base_commit, branch = x.branch, isolation = x.isolation, stop_signal = x.stop_signal, stop_signal_at = x.stop_signal_at,
         agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route, cost_exceeded_at = coalesce(runs.cost_exceeded_at, x.cost_exceeded_at)
     FROM jsonb_populate_recordset(NULL::runs, @runs::jsonb) x
-    JOIN jsonb_to_recordset(@befores::jsonb) AS b(id uuid, version bigint) ON b.id = x.id
+    JOIN jsonb_to_recordset(@befores::jsonb) AS b(id uuid, tenant_id uuid, version bigint) ON b.id = x.id AND b.tenant_id = x.tenant_id
     WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id AND runs.version = b.version
     RETURNING runs.id
 ), ev AS (
@@ -45,19 +50,22 @@ SELECT u.id FROM u;
 
 -- name: WriteDequeued :exec
 -- A row that a claimer holds is left to it: the reducer will refuse the claim.
-DELETE FROM run_queue WHERE run_id IN (
-    SELECT r.run_id FROM run_queue r JOIN runs u ON u.id = r.run_id AND u.xmin = pg_current_xact_id()::xid
-    WHERE r.run_id IN (SELECT d.run_id FROM jsonb_populate_recordset(NULL::run_queue, @dequeued::jsonb) d)
-    FOR UPDATE OF r SKIP LOCKED);
+DELETE FROM run_queue WHERE run_id = ANY(ARRAY(
+    SELECT r.run_id FROM jsonb_to_recordset(@dequeued::jsonb) AS d(run_id uuid)
+    CROSS JOIN LATERAL (SELECT q.run_id FROM run_queue q JOIN runs u ON u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid
+        WHERE q.run_id = d.run_id FOR UPDATE OF q SKIP LOCKED) r));
 
 -- name: WriteUndelayed :exec
-DELETE FROM run_delayed USING runs u, jsonb_populate_recordset(NULL::run_queue, @dequeued::jsonb) d
-WHERE run_delayed.run_id = u.id AND d.run_id = u.id AND u.xmin = pg_current_xact_id()::xid;
+DELETE FROM run_delayed WHERE run_id = ANY(ARRAY(
+    SELECT u.id FROM jsonb_to_recordset(@dequeued::jsonb) AS d(run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u));
 
 -- name: WriteReady :exec
 INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank, visible_at)
-SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority, q.requires, q.rank, q.visible_at
-FROM jsonb_populate_recordset(NULL::run_queue, @queued::jsonb) q JOIN runs u ON u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid JOIN tasks t ON t.id = u.task_id
+SELECT u.id, u.tenant_id, q.phase, u.repository_id, u.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority, q.requires, q.rank, q.visible_at
+FROM jsonb_populate_recordset(NULL::run_queue, @queued::jsonb) q
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.repository_id, u.risk, t.requested_by FROM runs u JOIN tasks t ON t.id = u.task_id
+    WHERE u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY u.id
 -- A row that was left to a claimer may still be there: it serves, and the claim sets its phase right.
 ON CONFLICT (run_id) DO NOTHING;
@@ -65,19 +73,22 @@ ON CONFLICT (run_id) DO NOTHING;
 -- name: WriteDelayed :exec
 INSERT INTO run_delayed (run_id, tenant_id, phase, available_at, queue, provider, pool, priority, requires)
 SELECT u.id, u.tenant_id, d.phase, d.available_at, d.queue, d.provider, d.pool, d.priority, d.requires
-FROM jsonb_populate_recordset(NULL::run_delayed, @delayed::jsonb) d JOIN runs u ON u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::run_delayed, @delayed::jsonb) d
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY u.id;
 
 -- name: WriteEndedLeases :exec
 WITH ended AS (
-    DELETE FROM run_leases USING runs u, jsonb_populate_recordset(NULL::ended_leases, @ended_leases::jsonb) l
-    WHERE run_leases.run_id = u.id AND u.xmin = pg_current_xact_id()::xid AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
+    DELETE FROM run_leases USING jsonb_to_recordset(@ended_leases::jsonb) AS l(run_id uuid, lease_id uuid)
+    WHERE run_leases.run_id = ANY(ARRAY(SELECT u.id FROM jsonb_to_recordset(@ended_leases::jsonb) AS w(run_id uuid)
+        CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
+    AND run_leases.run_id = l.run_id AND run_leases.lease_id = l.lease_id
     RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
         run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at
 ), unfinished AS (
     -- A lease that ended leaves no step running.
-    UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() FROM ended
-    WHERE steps.lease_id = ended.lease_id AND steps.state IN ('PENDING', 'RUNNING')
+    UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp()
+    WHERE steps.lease_id = ANY(ARRAY(SELECT ended.lease_id FROM ended)) AND steps.state IN ('PENDING', 'RUNNING')
 )
 INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
 SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
@@ -89,65 +100,79 @@ INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worke
     claim_id, expires_at, queue, risk, provider, pool)
 SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
     l.claim_id, l.expires_at, l.queue, u.risk, l.provider, l.pool
-FROM jsonb_populate_recordset(NULL::run_leases, @leases::jsonb) l JOIN runs u ON u.id = l.run_id AND u.xmin = pg_current_xact_id()::xid;
+FROM jsonb_populate_recordset(NULL::run_leases, @leases::jsonb) l
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.repository_id, u.risk FROM runs u WHERE u.id = l.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u;
 
 -- name: WriteSandboxes :exec
 INSERT INTO sandboxes (lease_id, tenant_id, run_id, phase, tier, state)
 SELECT s.lease_id, u.tenant_id, u.id, s.phase, s.tier, s.state
-FROM jsonb_populate_recordset(NULL::sandboxes, @sandboxes::jsonb) s JOIN runs u ON u.id = s.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::sandboxes, @sandboxes::jsonb) s
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = s.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
     tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END;
 
 -- name: WriteAttempts :exec
 INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, run_active_ms, started_at)
 SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.run_active_ms, a.started_at
-FROM jsonb_populate_recordset(NULL::attempts, @attempts::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid;
+FROM jsonb_populate_recordset(NULL::attempts, @attempts::jsonb) a
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u;
 
 -- name: WriteEndedAttempts :exec
 UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
-FROM jsonb_populate_recordset(NULL::attempts, @ended_attempts::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
-WHERE attempts.id = a.id AND attempts.state = 'STARTED';
+FROM jsonb_populate_recordset(NULL::attempts, @ended_attempts::jsonb) a
+WHERE attempts.id = ANY(ARRAY(SELECT w.id FROM jsonb_to_recordset(@ended_attempts::jsonb) AS w(id uuid, run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
+AND attempts.id = a.id AND attempts.state = 'STARTED';
 
 -- name: WriteGates :exec
 INSERT INTO gates (id, tenant_id, run_id, task_id, kind, state, revision, digest, artifact_id, base_commit, quorum, role, policy_version,
     reasons, opened_at, expires_at)
 SELECT g.id, u.tenant_id, u.id, u.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role,
     g.policy_version, g.reasons, g.opened_at, g.expires_at
-FROM jsonb_populate_recordset(NULL::gates, @gates::jsonb) g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid;
+FROM jsonb_populate_recordset(NULL::gates, @gates::jsonb) g
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.task_id FROM runs u WHERE u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u;
 
 -- name: WriteMovedGates :exec
 UPDATE gates SET state = g.state, closed_at = g.closed_at, escalated_at = coalesce(g.escalated_at, gates.escalated_at),
     revision = coalesce(g.revision, gates.revision), expires_at = coalesce(g.expires_at, gates.expires_at)
-FROM jsonb_populate_recordset(NULL::gates, @moved_gates::jsonb) g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
-WHERE gates.id = g.id;
+FROM jsonb_populate_recordset(NULL::gates, @moved_gates::jsonb) g
+WHERE gates.id = ANY(ARRAY(SELECT w.id FROM jsonb_to_recordset(@moved_gates::jsonb) AS w(id uuid, run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
+AND gates.id = g.id;
 
 -- name: WriteGateRevisions :exec
 INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
 -- A gate that is asked again shows what it showed.
 SELECT r.tenant_id, r.gate_id, r.revision, r.digest, coalesce(nullif(r.artifact_id, ''), g.artifact_id, ''),
     coalesce(nullif(r.base_commit, ''), g.base_commit, ''), r.opened_at, r.expires_at
-FROM jsonb_populate_recordset(NULL::gate_revisions, @gate_revisions::jsonb) r JOIN gates g ON g.id = r.gate_id
-JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid;
+FROM jsonb_populate_recordset(NULL::gate_revisions, @gate_revisions::jsonb) r
+CROSS JOIN LATERAL (SELECT g.artifact_id, g.base_commit FROM gates g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
+    WHERE g.id = r.gate_id OFFSET 0) g;
 
 -- name: WriteFeedback :exec
 INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
 SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision
-FROM jsonb_populate_recordset(NULL::feedback, @feedback::jsonb) f JOIN runs u ON u.id = f.run_id AND u.xmin = pg_current_xact_id()::xid;
+FROM jsonb_populate_recordset(NULL::feedback, @feedback::jsonb) f
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = f.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u;
 
 -- name: WriteAttestations :exec
 INSERT INTO attestations (id, tenant_id, run_id, state, expires_at)
 SELECT a.id, u.tenant_id, u.id, a.state, a.expires_at
-FROM jsonb_populate_recordset(NULL::attestations, @attestations::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid;
+FROM jsonb_populate_recordset(NULL::attestations, @attestations::jsonb) a
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u;
 
 -- name: WriteMovedAttestations :exec
 UPDATE attestations SET state = a.state, statement = coalesce(a.statement, attestations.statement)
-FROM jsonb_populate_recordset(NULL::attestations, @moved_attestations::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
-WHERE attestations.run_id = u.id AND attestations.state = 'requested';
+FROM jsonb_populate_recordset(NULL::attestations, @moved_attestations::jsonb) a
+WHERE attestations.run_id = ANY(ARRAY(SELECT u.id FROM jsonb_to_recordset(@moved_attestations::jsonb) AS w(run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
+AND attestations.run_id = a.run_id AND attestations.state = 'requested';
 
 -- name: WritePolicyDecisions :exec
 INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs, code, decision)
 SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs, p.code, p.decision
-FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) p JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid;
+FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) p
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.task_id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u;
 
 -- name: WritePauses :exec
 -- A provider asked to slow down: nobody's work with it is given out before the time. Those who fail at once make the
@@ -155,7 +180,7 @@ FROM jsonb_populate_recordset(NULL::policy_decisions, @policy_decisions::jsonb) 
 INSERT INTO provider_pauses (provider, until, failures, reason, since)
 SELECT DISTINCT ON (p.provider) p.provider, p.until, p.failures, p.reason, clock_timestamp()
 FROM jsonb_to_recordset(@pauses::jsonb) AS p(run_id uuid, provider text, until timestamptz, failures int, reason text)
-JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY p.provider, p.until DESC
 ON CONFLICT (provider) DO UPDATE SET until = greatest(provider_pauses.until, excluded.until),
     failures = greatest(provider_pauses.failures, excluded.failures), reason = excluded.reason, probe = NULL;
@@ -163,23 +188,26 @@ ON CONFLICT (provider) DO UPDATE SET until = greatest(provider_pauses.until, exc
 -- name: WriteProbes :exec
 -- The run that tries a provider first after its pause.
 UPDATE provider_pauses SET probe = u.id
-FROM jsonb_to_recordset(@probes::jsonb) AS p(run_id uuid, provider text) JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_to_recordset(@probes::jsonb) AS p(run_id uuid, provider text)
+CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 WHERE provider_pauses.provider = p.provider;
 
 -- name: WriteProbed :exec
 -- The run that tried first got through: the pause is over for everybody.
-DELETE FROM provider_pauses USING jsonb_to_recordset(@probed::jsonb) AS p(run_id uuid), runs u
-WHERE provider_pauses.probe = p.run_id AND u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid;
+DELETE FROM provider_pauses WHERE probe = ANY(ARRAY(
+    SELECT u.id FROM jsonb_to_recordset(@probed::jsonb) AS p(run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u));
 
 -- name: WriteOutbox :exec
 -- What may have happened outside is named from the operations themselves; where none is unresolved there is nothing to look up.
 INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
 SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
-    ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
-        WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
-FROM jsonb_populate_recordset(NULL::outbox, @outbox::jsonb) o JOIN runs u ON u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid
-WHERE o.topic <> 'reconcile_effects'
-   OR EXISTS (SELECT 1 FROM operations p WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
+    ELSE o.payload || jsonb_build_object('operations', p.unresolved) END
+FROM jsonb_populate_recordset(NULL::outbox, @outbox::jsonb) o
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
+CROSS JOIN LATERAL (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) AS unresolved FROM operations p
+    WHERE o.topic = 'reconcile_effects' AND p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous')) p
+WHERE o.topic <> 'reconcile_effects' OR p.unresolved IS NOT NULL
 ORDER BY u.id, o.seq;
 
 -- name: WriteTasks :exec
@@ -190,8 +218,8 @@ WITH moved AS (
         cancel_requested = x.cancel_requested, awaits_merge = x.awaits_merge, auto_run = x.auto_run, reason = x.reason,
         reason_words = x.reason_words, updated_at = clock_timestamp()
     FROM jsonb_populate_recordset(NULL::tasks, @tasks::jsonb) x
-    JOIN jsonb_to_recordset(@befores::jsonb) AS b(id uuid, version bigint, run_id uuid) ON b.id = x.id
-    JOIN runs u ON u.id = b.run_id AND u.xmin = pg_current_xact_id()::xid
+    JOIN jsonb_to_recordset(@befores::jsonb) AS b(id uuid, tenant_id uuid, version bigint, run_id uuid) ON b.id = x.id AND b.tenant_id = x.tenant_id
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = b.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
     WHERE tasks.id = x.id AND tasks.tenant_id = x.tenant_id AND tasks.version = b.version
     RETURNING tasks.id
 ), told AS (
@@ -201,7 +229,7 @@ WITH moved AS (
     ORDER BY e.task_id, e.seq
 )
 SELECT 1 / (CASE WHEN (SELECT count(*) FROM moved) = (SELECT count(*) FROM jsonb_to_recordset(@befores::jsonb) AS w(run_id uuid)
-    JOIN runs u ON u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid) THEN 1 ELSE 0 END);
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u) THEN 1 ELSE 0 END);
 
 -- name: InsertRun :exec
 INSERT INTO runs (

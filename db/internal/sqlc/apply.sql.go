@@ -52,7 +52,8 @@ func (q *Queries) InsertRunEvents(ctx context.Context, db DBTX, events json.RawM
 const writeAttempts = `-- name: WriteAttempts :exec
 INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, run_active_ms, started_at)
 SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.run_active_ms, a.started_at
-FROM jsonb_populate_recordset(NULL::attempts, $1::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::attempts, $1::jsonb) a
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
 func (q *Queries) WriteAttempts(ctx context.Context, db DBTX, attempts json.RawMessage) error {
@@ -63,7 +64,8 @@ func (q *Queries) WriteAttempts(ctx context.Context, db DBTX, attempts json.RawM
 const writeAttestations = `-- name: WriteAttestations :exec
 INSERT INTO attestations (id, tenant_id, run_id, state, expires_at)
 SELECT a.id, u.tenant_id, u.id, a.state, a.expires_at
-FROM jsonb_populate_recordset(NULL::attestations, $1::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::attestations, $1::jsonb) a
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
 func (q *Queries) WriteAttestations(ctx context.Context, db DBTX, attestations json.RawMessage) error {
@@ -74,7 +76,8 @@ func (q *Queries) WriteAttestations(ctx context.Context, db DBTX, attestations j
 const writeDelayed = `-- name: WriteDelayed :exec
 INSERT INTO run_delayed (run_id, tenant_id, phase, available_at, queue, provider, pool, priority, requires)
 SELECT u.id, u.tenant_id, d.phase, d.available_at, d.queue, d.provider, d.pool, d.priority, d.requires
-FROM jsonb_populate_recordset(NULL::run_delayed, $1::jsonb) d JOIN runs u ON u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::run_delayed, $1::jsonb) d
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY u.id
 `
 
@@ -84,10 +87,10 @@ func (q *Queries) WriteDelayed(ctx context.Context, db DBTX, delayed json.RawMes
 }
 
 const writeDequeued = `-- name: WriteDequeued :exec
-DELETE FROM run_queue WHERE run_id IN (
-    SELECT r.run_id FROM run_queue r JOIN runs u ON u.id = r.run_id AND u.xmin = pg_current_xact_id()::xid
-    WHERE r.run_id IN (SELECT d.run_id FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) d)
-    FOR UPDATE OF r SKIP LOCKED)
+DELETE FROM run_queue WHERE run_id = ANY(ARRAY(
+    SELECT r.run_id FROM jsonb_to_recordset($1::jsonb) AS d(run_id uuid)
+    CROSS JOIN LATERAL (SELECT q.run_id FROM run_queue q JOIN runs u ON u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid
+        WHERE q.run_id = d.run_id FOR UPDATE OF q SKIP LOCKED) r))
 `
 
 // A row that a claimer holds is left to it: the reducer will refuse the claim.
@@ -98,8 +101,10 @@ func (q *Queries) WriteDequeued(ctx context.Context, db DBTX, dequeued json.RawM
 
 const writeEndedAttempts = `-- name: WriteEndedAttempts :exec
 UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
-FROM jsonb_populate_recordset(NULL::attempts, $1::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
-WHERE attempts.id = a.id AND attempts.state = 'STARTED'
+FROM jsonb_populate_recordset(NULL::attempts, $1::jsonb) a
+WHERE attempts.id = ANY(ARRAY(SELECT w.id FROM jsonb_to_recordset($1::jsonb) AS w(id uuid, run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
+AND attempts.id = a.id AND attempts.state = 'STARTED'
 `
 
 func (q *Queries) WriteEndedAttempts(ctx context.Context, db DBTX, endedAttempts json.RawMessage) error {
@@ -109,14 +114,16 @@ func (q *Queries) WriteEndedAttempts(ctx context.Context, db DBTX, endedAttempts
 
 const writeEndedLeases = `-- name: WriteEndedLeases :exec
 WITH ended AS (
-    DELETE FROM run_leases USING runs u, jsonb_populate_recordset(NULL::ended_leases, $1::jsonb) l
-    WHERE run_leases.run_id = u.id AND u.xmin = pg_current_xact_id()::xid AND l.run_id = u.id AND run_leases.lease_id = l.lease_id
+    DELETE FROM run_leases USING jsonb_to_recordset($1::jsonb) AS l(run_id uuid, lease_id uuid)
+    WHERE run_leases.run_id = ANY(ARRAY(SELECT u.id FROM jsonb_to_recordset($1::jsonb) AS w(run_id uuid)
+        CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
+    AND run_leases.run_id = l.run_id AND run_leases.lease_id = l.lease_id
     RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
         run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at
 ), unfinished AS (
     -- A lease that ended leaves no step running.
-    UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp() FROM ended
-    WHERE steps.lease_id = ended.lease_id AND steps.state IN ('PENDING', 'RUNNING')
+    UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp()
+    WHERE steps.lease_id = ANY(ARRAY(SELECT ended.lease_id FROM ended)) AND steps.state IN ('PENDING', 'RUNNING')
 )
 INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
 SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
@@ -132,7 +139,8 @@ func (q *Queries) WriteEndedLeases(ctx context.Context, db DBTX, endedLeases jso
 const writeFeedback = `-- name: WriteFeedback :exec
 INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
 SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision
-FROM jsonb_populate_recordset(NULL::feedback, $1::jsonb) f JOIN runs u ON u.id = f.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::feedback, $1::jsonb) f
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = f.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
 func (q *Queries) WriteFeedback(ctx context.Context, db DBTX, feedback json.RawMessage) error {
@@ -144,8 +152,9 @@ const writeGateRevisions = `-- name: WriteGateRevisions :exec
 INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
 SELECT r.tenant_id, r.gate_id, r.revision, r.digest, coalesce(nullif(r.artifact_id, ''), g.artifact_id, ''),
     coalesce(nullif(r.base_commit, ''), g.base_commit, ''), r.opened_at, r.expires_at
-FROM jsonb_populate_recordset(NULL::gate_revisions, $1::jsonb) r JOIN gates g ON g.id = r.gate_id
-JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::gate_revisions, $1::jsonb) r
+CROSS JOIN LATERAL (SELECT g.artifact_id, g.base_commit FROM gates g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
+    WHERE g.id = r.gate_id OFFSET 0) g
 `
 
 // A gate that is asked again shows what it showed.
@@ -159,7 +168,8 @@ INSERT INTO gates (id, tenant_id, run_id, task_id, kind, state, revision, digest
     reasons, opened_at, expires_at)
 SELECT g.id, u.tenant_id, u.id, u.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role,
     g.policy_version, g.reasons, g.opened_at, g.expires_at
-FROM jsonb_populate_recordset(NULL::gates, $1::jsonb) g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::gates, $1::jsonb) g
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.task_id FROM runs u WHERE u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
 func (q *Queries) WriteGates(ctx context.Context, db DBTX, gates json.RawMessage) error {
@@ -172,7 +182,8 @@ INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worke
     claim_id, expires_at, queue, risk, provider, pool)
 SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
     l.claim_id, l.expires_at, l.queue, u.risk, l.provider, l.pool
-FROM jsonb_populate_recordset(NULL::run_leases, $1::jsonb) l JOIN runs u ON u.id = l.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::run_leases, $1::jsonb) l
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.repository_id, u.risk FROM runs u WHERE u.id = l.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
 func (q *Queries) WriteLeases(ctx context.Context, db DBTX, leases json.RawMessage) error {
@@ -182,8 +193,10 @@ func (q *Queries) WriteLeases(ctx context.Context, db DBTX, leases json.RawMessa
 
 const writeMovedAttestations = `-- name: WriteMovedAttestations :exec
 UPDATE attestations SET state = a.state, statement = coalesce(a.statement, attestations.statement)
-FROM jsonb_populate_recordset(NULL::attestations, $1::jsonb) a JOIN runs u ON u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid
-WHERE attestations.run_id = u.id AND attestations.state = 'requested'
+FROM jsonb_populate_recordset(NULL::attestations, $1::jsonb) a
+WHERE attestations.run_id = ANY(ARRAY(SELECT u.id FROM jsonb_to_recordset($1::jsonb) AS w(run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
+AND attestations.run_id = a.run_id AND attestations.state = 'requested'
 `
 
 func (q *Queries) WriteMovedAttestations(ctx context.Context, db DBTX, movedAttestations json.RawMessage) error {
@@ -194,8 +207,10 @@ func (q *Queries) WriteMovedAttestations(ctx context.Context, db DBTX, movedAtte
 const writeMovedGates = `-- name: WriteMovedGates :exec
 UPDATE gates SET state = g.state, closed_at = g.closed_at, escalated_at = coalesce(g.escalated_at, gates.escalated_at),
     revision = coalesce(g.revision, gates.revision), expires_at = coalesce(g.expires_at, gates.expires_at)
-FROM jsonb_populate_recordset(NULL::gates, $1::jsonb) g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
-WHERE gates.id = g.id
+FROM jsonb_populate_recordset(NULL::gates, $1::jsonb) g
+WHERE gates.id = ANY(ARRAY(SELECT w.id FROM jsonb_to_recordset($1::jsonb) AS w(id uuid, run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
+AND gates.id = g.id
 `
 
 func (q *Queries) WriteMovedGates(ctx context.Context, db DBTX, movedGates json.RawMessage) error {
@@ -206,11 +221,12 @@ func (q *Queries) WriteMovedGates(ctx context.Context, db DBTX, movedGates json.
 const writeOutbox = `-- name: WriteOutbox :exec
 INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
 SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
-    ELSE o.payload || jsonb_build_object('operations', (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) FROM operations p
-        WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))) END
-FROM jsonb_populate_recordset(NULL::outbox, $1::jsonb) o JOIN runs u ON u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid
-WHERE o.topic <> 'reconcile_effects'
-   OR EXISTS (SELECT 1 FROM operations p WHERE p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous'))
+    ELSE o.payload || jsonb_build_object('operations', p.unresolved) END
+FROM jsonb_populate_recordset(NULL::outbox, $1::jsonb) o
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
+CROSS JOIN LATERAL (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) AS unresolved FROM operations p
+    WHERE o.topic = 'reconcile_effects' AND p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous')) p
+WHERE o.topic <> 'reconcile_effects' OR p.unresolved IS NOT NULL
 ORDER BY u.id, o.seq
 `
 
@@ -224,7 +240,7 @@ const writePauses = `-- name: WritePauses :exec
 INSERT INTO provider_pauses (provider, until, failures, reason, since)
 SELECT DISTINCT ON (p.provider) p.provider, p.until, p.failures, p.reason, clock_timestamp()
 FROM jsonb_to_recordset($1::jsonb) AS p(run_id uuid, provider text, until timestamptz, failures int, reason text)
-JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY p.provider, p.until DESC
 ON CONFLICT (provider) DO UPDATE SET until = greatest(provider_pauses.until, excluded.until),
     failures = greatest(provider_pauses.failures, excluded.failures), reason = excluded.reason, probe = NULL
@@ -240,7 +256,8 @@ func (q *Queries) WritePauses(ctx context.Context, db DBTX, pauses json.RawMessa
 const writePolicyDecisions = `-- name: WritePolicyDecisions :exec
 INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs, code, decision)
 SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs, p.code, p.decision
-FROM jsonb_populate_recordset(NULL::policy_decisions, $1::jsonb) p JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::policy_decisions, $1::jsonb) p
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.task_id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
 func (q *Queries) WritePolicyDecisions(ctx context.Context, db DBTX, policyDecisions json.RawMessage) error {
@@ -249,8 +266,9 @@ func (q *Queries) WritePolicyDecisions(ctx context.Context, db DBTX, policyDecis
 }
 
 const writeProbed = `-- name: WriteProbed :exec
-DELETE FROM provider_pauses USING jsonb_to_recordset($1::jsonb) AS p(run_id uuid), runs u
-WHERE provider_pauses.probe = p.run_id AND u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+DELETE FROM provider_pauses WHERE probe = ANY(ARRAY(
+    SELECT u.id FROM jsonb_to_recordset($1::jsonb) AS p(run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
 `
 
 // The run that tried first got through: the pause is over for everybody.
@@ -261,7 +279,8 @@ func (q *Queries) WriteProbed(ctx context.Context, db DBTX, probed json.RawMessa
 
 const writeProbes = `-- name: WriteProbes :exec
 UPDATE provider_pauses SET probe = u.id
-FROM jsonb_to_recordset($1::jsonb) AS p(run_id uuid, provider text) JOIN runs u ON u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_to_recordset($1::jsonb) AS p(run_id uuid, provider text)
+CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 WHERE provider_pauses.provider = p.provider
 `
 
@@ -273,8 +292,10 @@ func (q *Queries) WriteProbes(ctx context.Context, db DBTX, probes json.RawMessa
 
 const writeReady = `-- name: WriteReady :exec
 INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank, visible_at)
-SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority, q.requires, q.rank, q.visible_at
-FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) q JOIN runs u ON u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid JOIN tasks t ON t.id = u.task_id
+SELECT u.id, u.tenant_id, q.phase, u.repository_id, u.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority, q.requires, q.rank, q.visible_at
+FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) q
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.repository_id, u.risk, t.requested_by FROM runs u JOIN tasks t ON t.id = u.task_id
+    WHERE u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY u.id
 ON CONFLICT (run_id) DO NOTHING
 `
@@ -305,7 +326,7 @@ WITH u AS (
         base_commit = x.base_commit, branch = x.branch, isolation = x.isolation, stop_signal = x.stop_signal, stop_signal_at = x.stop_signal_at,
         agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route, cost_exceeded_at = coalesce(runs.cost_exceeded_at, x.cost_exceeded_at)
     FROM jsonb_populate_recordset(NULL::runs, $1::jsonb) x
-    JOIN jsonb_to_recordset($2::jsonb) AS b(id uuid, version bigint) ON b.id = x.id
+    JOIN jsonb_to_recordset($2::jsonb) AS b(id uuid, tenant_id uuid, version bigint) ON b.id = x.id AND b.tenant_id = x.tenant_id
     WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id AND runs.version = b.version
     RETURNING runs.id
 ), ev AS (
@@ -330,6 +351,11 @@ SELECT u.id FROM u
 // moved. A caller sees the loser by its absence from the first answer. Never put a run twice into one flush: the second
 // update would be lost silently. No savepoint may surround a flush: rows written inside one carry its xid and not the
 // transaction's.
+//
+// Postgres takes every array in JSON for a hundred rows, while most flushes have one, and would rather read the whole index of a
+// table of some hundred rows than look a hundred rows up. So each statement says how its rows are found: what is read is a
+// LATERAL subquery with OFFSET 0, which cannot be joined in another way than row by row, and what is changed or deleted is
+// named by = ANY(ARRAY(...)), a list of keys that is made first. TestWritesTouchTheirRowsAlone counts the pages.
 // Answers the runs that were written.
 func (q *Queries) WriteRuns(ctx context.Context, db DBTX, runs json.RawMessage, befores json.RawMessage, events json.RawMessage, keys json.RawMessage) error {
 	_, err := db.Exec(ctx, writeRuns,
@@ -344,7 +370,8 @@ func (q *Queries) WriteRuns(ctx context.Context, db DBTX, runs json.RawMessage, 
 const writeSandboxes = `-- name: WriteSandboxes :exec
 INSERT INTO sandboxes (lease_id, tenant_id, run_id, phase, tier, state)
 SELECT s.lease_id, u.tenant_id, u.id, s.phase, s.tier, s.state
-FROM jsonb_populate_recordset(NULL::sandboxes, $1::jsonb) s JOIN runs u ON u.id = s.run_id AND u.xmin = pg_current_xact_id()::xid
+FROM jsonb_populate_recordset(NULL::sandboxes, $1::jsonb) s
+CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = s.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
     tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END
 `
@@ -360,8 +387,8 @@ WITH moved AS (
         cancel_requested = x.cancel_requested, awaits_merge = x.awaits_merge, auto_run = x.auto_run, reason = x.reason,
         reason_words = x.reason_words, updated_at = clock_timestamp()
     FROM jsonb_populate_recordset(NULL::tasks, $2::jsonb) x
-    JOIN jsonb_to_recordset($1::jsonb) AS b(id uuid, version bigint, run_id uuid) ON b.id = x.id
-    JOIN runs u ON u.id = b.run_id AND u.xmin = pg_current_xact_id()::xid
+    JOIN jsonb_to_recordset($1::jsonb) AS b(id uuid, tenant_id uuid, version bigint, run_id uuid) ON b.id = x.id AND b.tenant_id = x.tenant_id
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = b.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
     WHERE tasks.id = x.id AND tasks.tenant_id = x.tenant_id AND tasks.version = b.version
     RETURNING tasks.id
 ), told AS (
@@ -371,7 +398,7 @@ WITH moved AS (
     ORDER BY e.task_id, e.seq
 )
 SELECT 1 / (CASE WHEN (SELECT count(*) FROM moved) = (SELECT count(*) FROM jsonb_to_recordset($1::jsonb) AS w(run_id uuid)
-    JOIN runs u ON u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid) THEN 1 ELSE 0 END)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u) THEN 1 ELSE 0 END)
 `
 
 // What the end of a run, or its wait for a person, means for its task: guarded by the task's version. A task that somebody moved
@@ -382,8 +409,9 @@ func (q *Queries) WriteTasks(ctx context.Context, db DBTX, befores json.RawMessa
 }
 
 const writeUndelayed = `-- name: WriteUndelayed :exec
-DELETE FROM run_delayed USING runs u, jsonb_populate_recordset(NULL::run_queue, $1::jsonb) d
-WHERE run_delayed.run_id = u.id AND d.run_id = u.id AND u.xmin = pg_current_xact_id()::xid
+DELETE FROM run_delayed WHERE run_id = ANY(ARRAY(
+    SELECT u.id FROM jsonb_to_recordset($1::jsonb) AS d(run_id uuid)
+    CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
 `
 
 func (q *Queries) WriteUndelayed(ctx context.Context, db DBTX, dequeued json.RawMessage) error {
