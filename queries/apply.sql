@@ -8,7 +8,9 @@
 -- Postgres takes every array in JSON for a hundred rows, while most flushes have one, and would rather read the whole index of a
 -- table of some hundred rows than look a hundred rows up. So each statement says how its rows are found: what is read is a
 -- LATERAL subquery with OFFSET 0, which cannot be joined in another way than row by row, and what is changed or deleted is
--- named by = ANY(ARRAY(...)), a list of keys that is made first. TestWritesTouchTheirRowsAlone counts the pages.
+-- named by = ANY(ARRAY(...)), a list of keys that is made first. The guarded updates join their two arrays on two columns, which
+-- Postgres takes for one row, so that it looks up row after row, and locks in the order of the array.
+-- TestWritesTouchTheirRowsAlone counts the pages.
 
 -- name: WriteRuns :exec
 -- Answers the runs that were written.

@@ -355,7 +355,9 @@ SELECT u.id FROM u
 // Postgres takes every array in JSON for a hundred rows, while most flushes have one, and would rather read the whole index of a
 // table of some hundred rows than look a hundred rows up. So each statement says how its rows are found: what is read is a
 // LATERAL subquery with OFFSET 0, which cannot be joined in another way than row by row, and what is changed or deleted is
-// named by = ANY(ARRAY(...)), a list of keys that is made first. TestWritesTouchTheirRowsAlone counts the pages.
+// named by = ANY(ARRAY(...)), a list of keys that is made first. The guarded updates join their two arrays on two columns, which
+// Postgres takes for one row, so that it looks up row after row, and locks in the order of the array.
+// TestWritesTouchTheirRowsAlone counts the pages.
 // Answers the runs that were written.
 func (q *Queries) WriteRuns(ctx context.Context, db DBTX, runs json.RawMessage, befores json.RawMessage, events json.RawMessage, keys json.RawMessage) error {
 	_, err := db.Exec(ctx, writeRuns,
