@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -61,4 +62,44 @@ func TestResume(t *testing.T) {
 		t.Errorf("%d lines in the audit", lines)
 	}
 	c.call(t, "POST", "/runs/"+typeid.Format(typeid.Run, uuid.New())+"/resume", nil).want(t, http.StatusNotFound)
+}
+
+// R-RCV-1, R-Q-10: a run whose worker fell silent is listed on the page of workers, and whoever may ask for work releases it
+// there without a script; the run waits again at once, and its old worker is told that it lost the lease.
+func TestReleaseAndRetry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.signedIn(t, rita)
+	viewer := w.signedIn(t, idPerson{sub: "vera", name: "Vera Viewer", groups: []string{"viewers"}})
+	b.submit(t, "Replace one word.")
+	one := w.worker(t, "one")
+	l := one.claim(t, "execute")
+	release := "form[action='/runs/" + l.as.RunId + "/resume']"
+	if b.get(t, "/workers").want(t, http.StatusOK).page(t).Find(release).Length() != 0 {
+		t.Error("a run that is worked on can be taken away")
+	}
+	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
+	defer func() { must(t, conn.Close(t.Context())) }()
+	got(conn.Exec(t.Context(), `UPDATE run_leases SET expires_at = clock_timestamp() - interval '1 second'`))(t)
+	if viewer.get(t, "/workers").want(t, http.StatusOK).page(t).Find(release).Length() != 0 {
+		t.Error("a viewer is offered a button that does not work")
+	}
+	form := b.get(t, "/workers").want(t, http.StatusOK).page(t).Find(release)
+	key, ok := form.Find("input[name='idempotency_key']").Attr("value")
+	if form.Length() != 1 || !ok {
+		t.Fatal("no button for the run that is stuck")
+	}
+	viewer.post(t, "/runs/"+l.as.RunId+"/resume", url.Values{"idempotency_key": {key}}).want(t, http.StatusForbidden)
+	page := b.post(t, "/runs/"+l.as.RunId+"/resume", url.Values{"idempotency_key": {key}}).want(t, http.StatusSeeOther)
+	if at := page.Header.Get("Location"); at != "/runs/"+l.as.RunId+"?done=run-resumed" {
+		t.Errorf("leads to %q", at)
+	}
+	got := into[wire.Run](t, w.cli(t, rita).call(t, "GET", "/runs/"+l.as.RunId, nil))
+	if got.State != wire.RunStateQUEUED {
+		t.Errorf("the run is %s", got.State)
+	}
+	b.post(t, "/runs/"+l.as.RunId+"/resume", url.Values{"idempotency_key": {uuid.NewString()}}).want(t, http.StatusSeeOther)
+	if again := one.claim(t, "execute"); again.as.RunId != l.as.RunId || again.as.FencingToken <= l.as.FencingToken {
+		t.Errorf("given out as %+v", again.as)
+	}
 }

@@ -140,6 +140,7 @@ func (s *server) routes() []route {
 		page(get, "/runs/{id}/stream", member, s.streamRun),
 		page(get, "/runs/{id}/cancel", requester, s.getRunCancel),
 		page(post, "/runs/{id}/cancel", requester, s.postRunCancel),
+		page(post, "/runs/{id}/resume", requester, s.postRunResume),
 		page(get, "/runs/{id}/steps/{step}", member, s.getStep),
 		page(get, "/runs/{id}/patch", member, s.getRunPatch),
 		page(get, "/artifacts/{id}", member, s.getArtifact),

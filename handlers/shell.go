@@ -71,6 +71,10 @@ func flash(name string) *web.Flash {
 		return web.Done("The queue gives out work again.")
 	case "worker-drained":
 		return web.Done("The worker is asked to finish and end; it hears of it with its next heartbeat.")
+	case "run-resumed":
+		return web.Done("The run goes on from its last durable state.")
+	case "run-not-resumed":
+		return web.Noted("Nothing had to be done: the run goes on by itself, or waits as its page says.")
 	case "token-revoked":
 		return web.Done("The token no longer works.")
 	}

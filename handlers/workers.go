@@ -79,7 +79,11 @@ func (s *server) planeRows(r *http.Request, data *web.WorkersPageData) error {
 	for _, l := range leases {
 		id := typeid.Format(typeid.Run, l.Run)
 		if l.Overdue {
-			data.Stuck = append(data.Stuck, web.StuckRow{RunID: id, Title: l.Title, Worker: names[l.Boot], Expired: l.Expiry, Heartbeat: l.Heartbeat})
+			row := web.StuckRow{RunID: id, Title: l.Title, Worker: names[l.Boot], Expired: l.Expiry, Heartbeat: l.Heartbeat}
+			if p.has(policy.RoleRequester) || p.has(policy.RoleAdmin) {
+				row.Key = db.NewSecret()
+			}
+			data.Stuck = append(data.Stuck, row)
 			continue
 		}
 		held[l.Boot] = append(held[l.Boot], web.WorkerRun{ID: id, Title: l.Title, Phase: string(l.Phase)})
@@ -168,4 +172,25 @@ func (s *server) postWorkerDrain(w http.ResponseWriter, r *http.Request) error {
 		return s.refusedOnPage(w, r, err, "", "")
 	}
 	return see(w, r, web.WorkersURL+"?done=worker-drained")
+}
+
+// postRunResume looks at a run that stands still and lets it go on where that is right; its page says what was done.
+func (s *server) postRunResume(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Run)
+	if err != nil {
+		return err
+	}
+	_, in, err := s.formRequest(r, act{action: "run.resume", object: "run", id: typeid.Format(typeid.Run, id)})
+	if err != nil {
+		return err
+	}
+	done, err := s.store.Resume(r.Context(), in, id)
+	if err != nil {
+		return s.refusedOnPage(w, r, err, "", "")
+	}
+	what := "run-resumed"
+	if len(done.Done) == 0 {
+		what = "run-not-resumed"
+	}
+	return see(w, r, web.RunURL(typeid.Format(typeid.Run, id))+"?done="+what)
 }

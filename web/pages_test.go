@@ -180,7 +180,7 @@ func sampleWorkers() web.WorkersPageData {
 			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zv", Name: "harbour-3", State: "STOPPED", HeartbeatAt: ago(time.Hour), StaleAfter: 30 * time.Second, Version: "0.1.0", Isolation: "bwrap", Roles: []string{"execute"}, Slots: 2},
 		},
 		Waiting: []web.WaitingRow{{RunID: runID, Title: "Add a health check", Queue: "java", Phase: "execute", Since: ago(42 * time.Second), Reason: "No live worker offers jdk >= 21."}},
-		Stuck:   []web.StuckRow{{RunID: runID, Title: "Remove dead flags", Worker: "harbour-2", Expired: ago(18 * time.Second), Heartbeat: ago(48 * time.Second)}},
+		Stuck:   []web.StuckRow{{RunID: runID, Title: "Remove dead flags", Worker: "harbour-2", Expired: ago(18 * time.Second), Heartbeat: ago(48 * time.Second), Key: "KC"}},
 		Advice: web.AdviceView{Words: "2 runs fit at once, bound by sandbox slots.", Binds: "sandbox slots",
 			Bounds: []web.BoundView{{Name: "sandbox slots", Runs: 2, Known: true, Words: "1 live worker, 2 slots."}, {Name: "budget", Words: "No daily budget is set."}}},
 	}

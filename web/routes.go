@@ -102,6 +102,9 @@ func RunStreamURL(id string, after int64) string {
 // RunCancelURL is the confirmation page, and takes its POST.
 func RunCancelURL(id string) string { return sub("/runs", id, "cancel") }
 
+// RunResumeURL takes the POST that looks at a run that stands still and lets it go on.
+func RunResumeURL(id string) string { return sub("/runs", id, "resume") }
+
 // RunPatchURL downloads a run's stored patch.
 func RunPatchURL(id string) string { return sub("/runs", id, "patch") }
 

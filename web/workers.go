@@ -78,6 +78,8 @@ type WaitingRow struct {
 type StuckRow struct {
 	RunID, Title, Worker string
 	Expired, Heartbeat   time.Time
+	// Key is of the button that releases it; empty where the reader may not.
+	Key string
 }
 
 // AdviceView says how many runs fit and what binds.

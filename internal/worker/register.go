@@ -68,12 +68,7 @@ func (w *Worker) bootID() string {
 	return w.boot.BootId
 }
 
-// registration is what the worker offers and what came of trying to break out of its sandbox.
-func (w *Worker) registration(ctx context.Context) (wire.WorkerRegister, error) {
-	r := w.offer()
-	return r, w.tried(ctx, &r)
-}
-
+// offer is what the worker offers.
 func (w *Worker) offer() wire.WorkerRegister {
 	r := wire.WorkerRegister{
 		Name: clip(w.cfg.Name, 100), Version: clip(w.cfg.Version, 100), Phases: w.cfg.Phases,
