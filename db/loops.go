@@ -271,9 +271,9 @@ type OldItem struct {
 	Broken error
 }
 
-// OldItems lists READY items that have waited for at least atLeast.
-func (s *Store) OldItems(ctx context.Context, after uuid.UUID, limit int, atLeast time.Duration) ([]OldItem, error) {
-	rows, err := s.q.OldItems(ctx, s.pool, atLeast.Seconds(), after, int32(limit))
+// OldItems lists READY items that waited longer than their run allows, or whose run's limit the database cannot read.
+func (s *Store) OldItems(ctx context.Context, after uuid.UUID, limit int) ([]OldItem, error) {
+	rows, err := s.q.OldItems(ctx, s.pool, after, int32(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list old items: %w", err)
 	}

@@ -91,7 +91,12 @@ UPDATE steps SET state = 'TIMED_OUT', summary = left('STEP_TIMEOUT: ' || @words:
 WHERE tenant_id = @tenant_id AND id = @id AND state = 'RUNNING';
 
 -- name: WaitingRuns :many
--- Runs that began and whose work waits again, ready or put off, with the time that counts against them.
+-- Runs that began, whose work waits again, ready or put off, and whose own time is over. As for OldItems, a limit that is written
+-- otherwise is the caller's to judge.
 SELECT r.tenant_id, r.id, r.limits, r.active_ms, r.state_since, clock_timestamp()::timestamptz AS now
 FROM (SELECT q.run_id FROM run_queue q UNION ALL SELECT d.run_id FROM run_delayed d) w JOIN runs r ON r.id = w.run_id
-WHERE r.lease_id IS NULL AND r.attempt_no > 0 AND r.created_at < clock_timestamp() - interval '1 second' AND r.id > @after ORDER BY r.id LIMIT @count;
+WHERE r.lease_id IS NULL AND r.attempt_no > 0 AND r.id > @after AND r.created_at < statement_timestamp() - interval '1 second'
+    AND r.state_since < statement_timestamp() + make_interval(secs => r.active_ms / 1000.0) - CASE
+    WHEN r.limits ->> 'run_timeout' ~ '^([0-9]{1,6}d|([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?)$' AND r.limits ->> 'run_timeout' <> ''
+    THEN (r.limits ->> 'run_timeout')::interval ELSE make_interval(secs => r.active_ms / 1000.0) END
+ORDER BY r.id LIMIT @count;

@@ -47,9 +47,13 @@ ON CONFLICT (run_id) DO UPDATE SET due_at = excluded.due_at;
 DELETE FROM run_admissions WHERE run_id = $1;
 
 -- name: OldItems :many
--- READY items that have waited for some time, with their run's own limits.
+-- READY items that have waited longer than their run allows, found by one look at all that wait. A limit that is written otherwise
+-- than in days, hours, minutes and seconds is the caller's to judge: such an item is in the list after a second.
 SELECT q.tenant_id, q.run_id, q.visible_at, r.limits, clock_timestamp()::timestamptz AS now FROM run_queue q JOIN runs r ON r.id = q.run_id
-WHERE q.visible_at < clock_timestamp() - make_interval(secs => @seconds::float8) AND q.run_id > @after ORDER BY q.run_id LIMIT @count;
+WHERE q.run_id > @after AND q.visible_at < statement_timestamp() - CASE
+    WHEN r.limits ->> 'queue_timeout' ~ '^([0-9]{1,6}d|([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?)$' AND r.limits ->> 'queue_timeout' <> ''
+    THEN (r.limits ->> 'queue_timeout')::interval ELSE interval '1 second' END
+ORDER BY q.run_id LIMIT @count;
 
 -- name: ActiveRuns :many
 -- Runs under a lease, with what the clocks of attempt, start and run need.

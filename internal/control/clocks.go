@@ -81,12 +81,9 @@ type QueueClock struct {
 
 // RunOnce returns how many runs ended.
 func (c *QueueClock) RunOnce(ctx context.Context) (int, error) {
-	old := func(ctx context.Context, after uuid.UUID, limit int) ([]db.OldItem, error) {
-		return c.Store.OldItems(ctx, after, limit, time.Second)
-	}
 	return sum(ctx,
 		func(ctx context.Context) (int, error) {
-			return eachRun(ctx, c.Store, "queue clock", &c.items, c.Log, old, func(i db.OldItem) uuid.UUID { return i.Ref.Run }, func(ctx context.Context, i db.OldItem) (bool, error) {
+			return eachRun(ctx, c.Store, "queue clock", &c.items, c.Log, c.Store.OldItems, func(i db.OldItem) uuid.UUID { return i.Ref.Run }, func(ctx context.Context, i db.OldItem) (bool, error) {
 				if i.Broken != nil || !over(i.Waited, i.Timeout) {
 					return false, i.Broken
 				}

@@ -347,7 +347,11 @@ func (q *Queries) TimeOutStep(ctx context.Context, db DBTX, words string, tenant
 const waitingRuns = `-- name: WaitingRuns :many
 SELECT r.tenant_id, r.id, r.limits, r.active_ms, r.state_since, clock_timestamp()::timestamptz AS now
 FROM (SELECT q.run_id FROM run_queue q UNION ALL SELECT d.run_id FROM run_delayed d) w JOIN runs r ON r.id = w.run_id
-WHERE r.lease_id IS NULL AND r.attempt_no > 0 AND r.created_at < clock_timestamp() - interval '1 second' AND r.id > $1 ORDER BY r.id LIMIT $2
+WHERE r.lease_id IS NULL AND r.attempt_no > 0 AND r.id > $1 AND r.created_at < statement_timestamp() - interval '1 second'
+    AND r.state_since < statement_timestamp() + make_interval(secs => r.active_ms / 1000.0) - CASE
+    WHEN r.limits ->> 'run_timeout' ~ '^([0-9]{1,6}d|([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?)$' AND r.limits ->> 'run_timeout' <> ''
+    THEN (r.limits ->> 'run_timeout')::interval ELSE make_interval(secs => r.active_ms / 1000.0) END
+ORDER BY r.id LIMIT $2
 `
 
 type WaitingRunsRow struct {
@@ -359,7 +363,8 @@ type WaitingRunsRow struct {
 	Now        time.Time       `json:"now"`
 }
 
-// Runs that began and whose work waits again, ready or put off, with the time that counts against them.
+// Runs that began, whose work waits again, ready or put off, and whose own time is over. As for OldItems, a limit that is written
+// otherwise is the caller's to judge.
 func (q *Queries) WaitingRuns(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]WaitingRunsRow, error) {
 	rows, err := db.Query(ctx, waitingRuns, after, count)
 	if err != nil {

@@ -391,7 +391,10 @@ func (q *Queries) MergeWaits(ctx context.Context, db DBTX, waitSeconds []float64
 
 const oldItems = `-- name: OldItems :many
 SELECT q.tenant_id, q.run_id, q.visible_at, r.limits, clock_timestamp()::timestamptz AS now FROM run_queue q JOIN runs r ON r.id = q.run_id
-WHERE q.visible_at < clock_timestamp() - make_interval(secs => $1::float8) AND q.run_id > $2 ORDER BY q.run_id LIMIT $3
+WHERE q.run_id > $1 AND q.visible_at < statement_timestamp() - CASE
+    WHEN r.limits ->> 'queue_timeout' ~ '^([0-9]{1,6}d|([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?)$' AND r.limits ->> 'queue_timeout' <> ''
+    THEN (r.limits ->> 'queue_timeout')::interval ELSE interval '1 second' END
+ORDER BY q.run_id LIMIT $2
 `
 
 type OldItemsRow struct {
@@ -402,9 +405,10 @@ type OldItemsRow struct {
 	Now       time.Time       `json:"now"`
 }
 
-// READY items that have waited for some time, with their run's own limits.
-func (q *Queries) OldItems(ctx context.Context, db DBTX, seconds float64, after uuid.UUID, count int32) ([]OldItemsRow, error) {
-	rows, err := db.Query(ctx, oldItems, seconds, after, count)
+// READY items that have waited longer than their run allows, found by one look at all that wait. A limit that is written otherwise
+// than in days, hours, minutes and seconds is the caller's to judge: such an item is in the list after a second.
+func (q *Queries) OldItems(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]OldItemsRow, error) {
+	rows, err := db.Query(ctx, oldItems, after, count)
 	if err != nil {
 		return nil, err
 	}
