@@ -10,7 +10,7 @@ type mutant struct {
 
 func mutants() []mutant {
 	return []mutant{
-		{"claims_meet", "two claims decide at the same time", "db/claim_batch.go",
+		{"claims_meet", "two claims decide at the same time", "db/claim_look.go",
 			`if err := b.s.q.HoldOffClaims(ctx, b.tx); err != nil {`, `if err := error(nil); err != nil {`, "./db", "TestOrdersOfTheLastSlot"},
 		{"limit_off_by_one", "each limit allows one more", "internal/schedule/limits.go",
 			`a.counts[l.at] >= l.most`, `a.counts[l.at] > l.most`, "./internal/schedule", "TestAssign.*"},
@@ -27,7 +27,7 @@ func mutants() []mutant {
 		{"loser_is_acknowledged", "a transition that was not written is acknowledged", "db/commit.go",
 			`out[i].Out, out[i].Err = done[w.runs[0].ID], err`, `out[i].Out, out[i].Err = done != nil, err`, "./db", "TestOrdersOfCompleteAndReap|TestOrdersOfCancelAndComplete"},
 		{"keys_forget_content", "a key is answered whatever was asked", "db/apply.go",
-			`if !bytes.Equal(k.RequestHash, hash) {`, `if bytes.Equal(k.RequestHash, nil) {`, "./db", "TestRepeatedCommandIsAnsweredAndNotDoneAgain"},
+			`if !bytes.Equal(stored, hash) {`, `if bytes.Equal(stored, nil) {`, "./db", "TestRepeatedCommandIsAnsweredAndNotDoneAgain"},
 		{"claims_forget", "a repeated claim is a new one", "db/claim_batch.go",
 			`l.ClaimID == r.ClaimID && l.BootID == r.Boot`, `l.ClaimID == r.ClaimID && l.BootID != r.Boot`, "./db", "TestRepeatedClaim"},
 		{"room_without_end", "a worker's room does not shrink", "db/claim_batch.go",
