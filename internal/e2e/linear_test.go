@@ -51,7 +51,7 @@ func model() porcupine.Model {
 			switch a.op {
 			case "claim":
 				if o.token == 0 {
-					return o.unknown || r.state != "QUEUED", r
+					return r.state != "QUEUED", r
 				}
 				return r.state == "QUEUED" && o.token > r.token, register{"LEASED", o.token}
 			case "release":
@@ -107,21 +107,14 @@ func (h *history) record(client int, a ask, do func() said) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: a, Call: call, Output: o, Return: back})
 }
 
-// forgive lets a claim have found nothing while a cancel was on its way: a cancel holds the waiting item until it has
-// committed, and no claim waits for it.
+// forgive leaves out the claims that found nothing while a cancel was on its way: a cancel holds the waiting item until it
+// has committed, and no claim waits for it. Such an answer tells nothing.
 func (h *history) forgive() {
-	for i, claim := range h.ops {
-		o, ok := claim.Output.(said)
-		if !ok || claim.Input.(ask).op != "claim" || o.token != 0 {
-			continue
-		}
-		for _, c := range h.ops {
-			if c.Input.(ask).op == "cancel" && c.Call < claim.Return && claim.Call < c.Return {
-				o.unknown = true
-			}
-		}
-		h.ops[i].Output = o
-	}
+	h.ops = slices.DeleteFunc(slices.Clone(h.ops), func(claim porcupine.Operation) bool {
+		return claim.Input.(ask).op == "claim" && claim.Output.(said).token == 0 && slices.ContainsFunc(h.ops, func(c porcupine.Operation) bool {
+			return c.Input.(ask).op == "cancel" && c.Call < claim.Return && claim.Call < c.Return
+		})
+	})
 }
 
 // lease is one that was given at some time, the newest or one of the past.
