@@ -122,7 +122,7 @@ func (x *bare) scripts(ctx context.Context, l db.Claimed, text string) {
 	keys := template(`SELECT (to_jsonb(k) - 'created_at' || jsonb_build_object('key', 'bench-key-` + markVersion + `', 'run_id', $1::uuid))::text FROM idempotency_keys k WHERE scope LIKE 'run:' || $1::text || ':%'`)
 
 	given := "arg AS MATERIALIZED (SELECT " + x.expression(runs) + " AS runs, " + x.expression(events) + " AS run_events, " + x.expression(keys) + " AS idempotency_keys, " +
-		"jsonb_build_array(jsonb_build_object('id', q.id, 'version', :v - 1)) AS befores " +
+		"jsonb_build_array(jsonb_build_object('id', q.id, 'tenant_id', '" + l.Ref.Tenant.String() + "', 'version', :v - 1)) AS befores " +
 		"FROM (SELECT md5('run' || :n::text)::uuid::text AS id) q)"
 	text = strings.Replace(bareOfComments(text), "WITH ", "WITH "+given+", ", 1)
 	text = argument.ReplaceAllString(text, "jsonb_populate_recordset(NULL::$1, (SELECT arg.$1 FROM arg))")
