@@ -142,13 +142,7 @@ func (b *claimBatch) heads(ctx context.Context, lanes []schedule.Lane, l look) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the first items: %w", err)
 	}
-	items, read := make([]schedule.Item, 0, len(rows)), map[schedule.Lane]int{}
-	for _, r := range rows {
-		i := itemOf(r)
-		if read[i.Lane()]++; !l.passed[i.Run] {
-			items = append(items, i)
-		}
-	}
+	items, read := sift(l, rows, itemOf, schedule.Item.Lane)
 	return items, read, nil
 }
 
@@ -192,15 +186,22 @@ func (b *claimBatch) headsOfGroups(ctx context.Context, groups []schedule.Group,
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the first items of groups: %w", err)
 	}
-	items, read := make([]schedule.Item, 0, len(rows)), map[schedule.Group]int{}
+	items, read := sift(l, rows, func(r sqlc.HeadsOfGroupsRow) schedule.Item { return itemOf(sqlc.HeadsOfLanesRow(r)) }, func(i schedule.Item) schedule.Group {
+		return schedule.Group{Lane: i.Lane(), Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool}
+	})
+	return items, read, nil
+}
+
+// sift returns the items of the rows that were not passed over, and how many rows there are of each key.
+func sift[Row any, Key comparable](l look, rows []Row, item func(Row) schedule.Item, key func(schedule.Item) Key) ([]schedule.Item, map[Key]int) {
+	items, read := make([]schedule.Item, 0, len(rows)), map[Key]int{}
 	for _, r := range rows {
-		i := itemOf(sqlc.HeadsOfLanesRow(r))
-		read[schedule.Group{Lane: i.Lane(), Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool}]++
-		if !l.passed[i.Run] {
+		i := item(r)
+		if read[key(i)]++; !l.passed[i.Run] {
 			items = append(items, i)
 		}
 	}
-	return items, read, nil
+	return items, read
 }
 
 func itemOf(r sqlc.HeadsOfLanesRow) schedule.Item {

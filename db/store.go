@@ -249,8 +249,6 @@ func (s *Store) Rules(ctx context.Context, tenant uuid.UUID) (policy.Rules, erro
 		return policy.Rules{}, fmt.Errorf("load the policy in force: there is no tenant %s", tenant)
 	case err != nil:
 		return policy.Rules{}, busy(err)
-	case doc == "":
-		return policy.Default(), nil
 	}
-	return s.rules.parse(doc)
+	return s.rulesIn(doc)
 }
