@@ -225,7 +225,8 @@ func (b *tab) seen() string {
 	return text
 }
 
-// until waits until an expression is true on whatever page the tab is at.
+// until waits until an expression is true on whatever page the tab is at. A document of which only the beginning arrived
+// is not looked at: what a test reads next may stand in the rest.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, rig.Patience)
@@ -234,7 +235,7 @@ func (b *tab) until(what, expression string) {
 	defer tick.Stop()
 	for {
 		// An error is a page between two documents; the next look finds the new one.
-		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.readyState === "complete" && !!(`+expression+")"))
 		if err == nil && ok {
 			return
 		}
@@ -256,7 +257,7 @@ func (b *tab) open(path string) {
 func (b *tab) click(css string) {
 	b.t.Helper()
 	// Until styles are there, what is measured is not what will be hit.
-	b.until("the page is complete", `document.readyState === "complete" && document.querySelector(`+strconv.Quote(css)+`)`)
+	b.until(css+" is there", `document.querySelector(`+strconv.Quote(css)+`)`)
 	b.do("click "+css, chromedp.ScrollIntoView(chromedp.CSS(css)), chromedp.Click(chromedp.CSS(css)))
 }
 
