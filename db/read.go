@@ -65,16 +65,19 @@ func (t TaskInfo) Cursor() Cursor { return Cursor{t.CreatedAt, t.ID} }
 // Tasks lists tasks, the newest first.
 func (s *Store) Tasks(ctx context.Context, tenant uuid.UUID, f TaskFilter) ([]TaskInfo, error) {
 	at, id := f.Before.down()
-	return s.tasks(ctx, sqlc.PageTasksParams{
+	ids, err := s.q.PageTasks(ctx, s.pool, sqlc.PageTasksParams{
 		TenantID: tenant, State: string(f.State), RepositoryID: pointer(f.Repository), RequestedBy: pointer(f.RequestedBy), Query: f.Query,
 		BeforeAt: at, BeforeID: id, Count: f.Limit,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return s.tasks(ctx, tenant, ids)
 }
 
 // Task reads one task; fault.NotFound where the tenant has none of that id.
 func (s *Store) Task(ctx context.Context, tenant, id uuid.UUID) (TaskInfo, error) {
-	at, last := Cursor{}.down()
-	all, err := s.tasks(ctx, sqlc.PageTasksParams{TenantID: tenant, ID: &id, BeforeAt: at, BeforeID: last, Count: 1})
+	all, err := s.tasks(ctx, tenant, []uuid.UUID{id})
 	if err == nil && len(all) == 0 {
 		return TaskInfo{}, fault.New(fault.NotFound, "There is no such task here.")
 	}
@@ -84,8 +87,9 @@ func (s *Store) Task(ctx context.Context, tenant, id uuid.UUID) (TaskInfo, error
 	return all[0], nil
 }
 
-func (s *Store) tasks(ctx context.Context, p sqlc.PageTasksParams) ([]TaskInfo, error) {
-	rows, err := s.q.PageTasks(ctx, s.pool, p)
+// tasks reads tasks by their ids, the newest first.
+func (s *Store) tasks(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]TaskInfo, error) {
+	rows, err := s.q.TasksOfPage(ctx, s.pool, ids, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
@@ -185,16 +189,28 @@ func (r RunInfo) Cursor() Cursor { return Cursor{r.CreatedAt, r.ID} }
 // Runs lists runs, the newest first.
 func (s *Store) Runs(ctx context.Context, tenant uuid.UUID, f RunFilter) ([]RunInfo, error) {
 	at, id := f.Before.down()
-	return s.runs(ctx, sqlc.PageRunsParams{
+	ids, err := s.q.PageRuns(ctx, s.pool, sqlc.PageRunsParams{
 		TenantID: tenant, State: string(f.State), TaskID: pointer(f.Task), RepositoryID: pointer(f.Repository), Query: f.Query,
 		BeforeAt: at, BeforeID: id, Count: f.Limit,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	return s.runs(ctx, tenant, ids)
+}
+
+// RunsOfTask lists a task's runs, the newest first, at most limit.
+func (s *Store) RunsOfTask(ctx context.Context, tenant, task uuid.UUID, limit int32) ([]RunInfo, error) {
+	ids, err := s.q.RunsOfTask(ctx, s.pool, task, tenant, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list runs of a task: %w", err)
+	}
+	return s.runs(ctx, tenant, ids)
 }
 
 // RunInfo reads one run; fault.NotFound where the tenant has none of that id.
 func (s *Store) RunInfo(ctx context.Context, tenant, id uuid.UUID) (RunInfo, error) {
-	at, last := Cursor{}.down()
-	all, err := s.runs(ctx, sqlc.PageRunsParams{TenantID: tenant, ID: &id, BeforeAt: at, BeforeID: last, Count: 1})
+	all, err := s.runs(ctx, tenant, []uuid.UUID{id})
 	if err == nil && len(all) == 0 {
 		return RunInfo{}, fault.New(fault.NotFound, "There is no such run here.")
 	}
@@ -204,8 +220,9 @@ func (s *Store) RunInfo(ctx context.Context, tenant, id uuid.UUID) (RunInfo, err
 	return all[0], nil
 }
 
-func (s *Store) runs(ctx context.Context, p sqlc.PageRunsParams) ([]RunInfo, error) {
-	rows, err := s.q.PageRuns(ctx, s.pool, p)
+// runs reads runs by their ids, the newest first.
+func (s *Store) runs(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]RunInfo, error) {
+	rows, err := s.q.RunsOfPage(ctx, s.pool, ids, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}

@@ -52,14 +52,27 @@ func (s *Store) Gates(ctx context.Context, tenant uuid.UUID, f GateFilter) ([]Ga
 	for _, state := range f.States {
 		states = append(states, string(state))
 	}
-	return s.gates(ctx, sqlc.PageGatesParams{
+	ids, err := s.q.PageGates(ctx, s.pool, sqlc.PageGatesParams{
 		TenantID: tenant, States: states, RunID: pointer(f.Run), AfterAt: f.After.At, AfterID: f.After.ID, Count: f.Limit,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("list gates: %w", err)
+	}
+	return s.gates(ctx, tenant, ids)
+}
+
+// GatesOfRun lists a run's gates, the oldest first, at most limit.
+func (s *Store) GatesOfRun(ctx context.Context, tenant, run uuid.UUID, limit int32) ([]GateInfo, error) {
+	ids, err := s.q.GatesOfRun(ctx, s.pool, run, tenant, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list gates of a run: %w", err)
+	}
+	return s.gates(ctx, tenant, ids)
 }
 
 // Gate reads one gate; fault.NotFound where the tenant has none of that id.
 func (s *Store) Gate(ctx context.Context, tenant, id uuid.UUID) (GateInfo, error) {
-	all, err := s.gates(ctx, sqlc.PageGatesParams{TenantID: tenant, States: []string{}, ID: &id, Count: 1})
+	all, err := s.gates(ctx, tenant, []uuid.UUID{id})
 	if err == nil && len(all) == 0 {
 		return GateInfo{}, fault.New(fault.NotFound, "There is no such gate here.")
 	}
@@ -69,8 +82,9 @@ func (s *Store) Gate(ctx context.Context, tenant, id uuid.UUID) (GateInfo, error
 	return all[0], nil
 }
 
-func (s *Store) gates(ctx context.Context, p sqlc.PageGatesParams) ([]GateInfo, error) {
-	rows, err := s.q.PageGates(ctx, s.pool, p)
+// gates reads gates by their ids, the oldest first.
+func (s *Store) gates(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]GateInfo, error) {
+	rows, err := s.q.GatesOfPage(ctx, s.pool, ids, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list gates: %w", err)
 	}

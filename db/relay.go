@@ -47,40 +47,59 @@ func (s *Store) relayHeads(ctx context.Context, limit, maxTries int, deliver fun
 		if err != nil {
 			return fmt.Errorf("take effects: %w", err)
 		}
-		for _, o := range rows {
-			e := Effect{o.ID, Ref{o.TenantID, o.RunID}, o.Seq, o.Topic, o.Payload, int(o.Attempts)}
-			if err := s.relayOne(ctx, tx, o, e, maxTries, deliver); err != nil {
-				return err
-			}
-			n++
-		}
-		return nil
+		n = len(rows)
+		return s.relayAll(ctx, tx, rows, maxTries, deliver)
 	})
 	return n, err
 }
 
-func (s *Store) relayOne(ctx context.Context, tx pgx.Tx, o sqlc.Outbox, e Effect, maxTries int, deliver func(context.Context, Effect) error) error {
-	// A savepoint of its own: an effect that cannot be stored is put off like one that cannot be delivered, and the
-	// others of the batch stay delivered.
-	derr := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		if err := attempt(ctx, e, deliver); err != nil {
+// relayAll delivers each effect and stores all that were delivered at once. Where they cannot be stored together, each is
+// stored for itself: an effect that cannot be stored is put off like one that cannot be delivered, and the others of the
+// batch stay delivered.
+func (s *Store) relayAll(ctx context.Context, tx pgx.Tx, rows []sqlc.Outbox, maxTries int, deliver func(context.Context, Effect) error) error {
+	var delivered []sqlc.Outbox
+	for _, o := range rows {
+		err := attempt(ctx, Effect{o.ID, Ref{o.TenantID, o.RunID}, o.Seq, o.Topic, o.Payload, int(o.Attempts)}, deliver)
+		if err == nil {
+			delivered = append(delivered, o)
+		} else if err := s.putOff(ctx, tx, o, maxTries, err); err != nil {
 			return err
 		}
-		err := s.q.InsertNotice(ctx, tx, sqlc.InsertNoticeParams{TenantID: o.TenantID, OutboxID: o.ID, RunID: o.RunID, Topic: o.Topic, Payload: o.Payload})
-		if err != nil {
-			return fmt.Errorf("store notice: %w", err)
-		}
-		return wrap("remove delivered effect", s.q.DeleteOutbox(ctx, tx, o.ID))
-	})
-	if derr == nil {
+	}
+	if s.notice(ctx, tx, delivered) == nil {
 		return nil
 	}
+	for i, o := range delivered {
+		if err := s.notice(ctx, tx, delivered[i:i+1]); err != nil {
+			if err := s.putOff(ctx, tx, o, maxTries, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// notice stores what was delivered, under a savepoint.
+func (s *Store) notice(ctx context.Context, tx pgx.Tx, rows []sqlc.Outbox) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	ids := make([]int64, len(rows))
+	for i, o := range rows {
+		ids[i] = o.ID
+	}
+	return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return wrap("store notice", s.q.TurnIntoNotices(ctx, tx, ids)) })
+}
+
+// putOff keeps why an effect failed and when it is tried again.
+func (s *Store) putOff(ctx context.Context, tx pgx.Tx, o sqlc.Outbox, maxTries int, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	s.log.WarnContext(ctx, "effect not delivered", "run_id", o.RunID, "seq", o.Seq, "topic", o.Topic, "tries", e.Tries+1, "error", derr)
-	delay := time.Duration(1<<min(e.Tries, 10)) * time.Second
-	return wrap("put off effect", s.q.DelayOutbox(ctx, tx, fault.Sentence(derr), e.Tries+1 >= maxTries, delay.Seconds(), o.ID))
+	tries := int(o.Attempts) + 1
+	s.log.WarnContext(ctx, "effect not delivered", "run_id", o.RunID, "seq", o.Seq, "topic", o.Topic, "tries", tries, "error", err)
+	delay := time.Duration(1<<min(tries-1, 10)) * time.Second
+	return wrap("put off effect", s.q.DelayOutbox(ctx, tx, fault.Sentence(err), tries >= maxTries, delay.Seconds(), o.ID))
 }
 
 // attempt makes a delivery that panics one that failed: it would come first again

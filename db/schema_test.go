@@ -220,7 +220,7 @@ func TestMutableColumnsAreNotIndexed(t *testing.T) {
 	w := newWorld(t, drive.Options{})
 	fixed := map[string][]string{
 		"runs":         {"id", "tenant_id", "created_at", "task_id"},
-		"run_leases":   {"run_id", "lease_id", "boot_id"},
+		"run_leases":   {"run_id", "lease_id", "boot_id", "tenant_id"},
 		"worker_boots": {"id", "worker_id", "started_at"},
 	}
 	rows, err := w.Owner.Query(t.Context(), `SELECT c.relname, i.indexrelid::regclass::text, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid

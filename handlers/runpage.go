@@ -48,7 +48,7 @@ func (s *server) runPage(r *http.Request, id uuid.UUID, from int64) (web.RunPage
 	}
 	data := web.RunPageData{Shell: s.shell(r), Live: !info.State.Terminal(), LastSeq: info.Version}
 	now := data.Now
-	gates, err := s.store.Gates(ctx, p.tenant, db.GateFilter{Run: id, Limit: 100})
+	gates, err := s.store.GatesOfRun(ctx, p.tenant, id, 100)
 	if err != nil {
 		return data, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/a-h/templ"
 	"github.com/google/uuid"
 
-	"signalbox/db"
 	"signalbox/internal/fault"
 	"signalbox/internal/typeid"
 	"signalbox/web"
@@ -101,7 +100,7 @@ func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64, sent *se
 	if info.Version <= after && (info.State.Terminal() || now.Sub(sent.at) < partsGap) {
 		return message{seq: after, last: info.State.Terminal()}, false, nil
 	}
-	gates, err := s.store.Gates(ctx, p.tenant, db.GateFilter{Run: id, Limit: 100})
+	gates, err := s.store.GatesOfRun(ctx, p.tenant, id, 100)
 	if err != nil {
 		return message{}, false, err
 	}

@@ -196,7 +196,7 @@ func (s *server) getTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	runs, err := s.store.Runs(ctx, p.tenant, db.RunFilter{Task: id, Limit: 50})
+	runs, err := s.store.RunsOfTask(ctx, p.tenant, id, 50)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,8 @@ ORDER BY i.rank, i.run_id;
 SELECT clock_timestamp()::timestamptz AS now,
     coalesce((SELECT jsonb_agg(h) FROM (
         SELECT l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool, count(*)::int AS held, max(l.acquired_at) AS newest
-        FROM run_leases l GROUP BY l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
+        -- All leases are read, so in the order in which they lie; an index that has the tenant first would be followed row by row.
+        FROM (SELECT * FROM run_leases OFFSET 0) l GROUP BY l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
     coalesce((SELECT jsonb_agg(x) FROM (
         SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
         FROM tenants t WHERE t.id = ANY(@tenants::uuid[])) x), '[]')::jsonb AS tenants,
@@ -249,11 +250,13 @@ SELECT sqlc.embed(x), sqlc.embed(t), sqlc.embed(r), f.kind AS forge_kind, f.name
         FROM gates g JOIN decisions d ON d.tenant_id = g.tenant_id AND d.gate_id = g.id JOIN users w ON w.id = d.user_id
         WHERE g.tenant_id = x.tenant_id AND g.run_id = x.id AND g.kind = 'patch' AND d.verdict = 'approve'), '[]')::jsonb AS approvals
 FROM runs x
-JOIN tasks t ON t.tenant_id = x.tenant_id AND t.id = x.task_id
-JOIN repositories r ON r.tenant_id = x.tenant_id AND r.id = x.repository_id
-JOIN forges f ON f.tenant_id = r.tenant_id AND f.id = r.forge_id
+-- By their ids alone, which are of one tenant by foreign keys, and each table by keys of its own: a plan that was made while
+-- tables were small would otherwise go through all of a tenant's rows.
+JOIN tasks t ON t.id = x.task_id
+JOIN repositories r ON r.id = x.repository_id
+JOIN forges f ON f.id = r.forge_id
 JOIN users u ON u.id = t.requested_by
-WHERE x.id = ANY(@ids::uuid[]);
+WHERE x.id = ANY(@ids::uuid[]) AND t.id = ANY(ARRAY(SELECT y.task_id FROM runs y WHERE y.id = ANY(@ids::uuid[])));
 
 -- name: RunCommands :one
 -- The commands that verify a run now: its repository's own, and its task's contract.

@@ -78,18 +78,18 @@ WHERE tenant_id = @tenant_id AND id = @id AND stop_signal = '' AND lease_id IS N
 -- Effects that are due, of each run only the first: what follows waits until that one is delivered or given up, so that
 -- a run's effects keep their order whoever delivers them. The row is locked while it is delivered and deleted by delivery.
 SELECT * FROM outbox o WHERE NOT o.dead AND o.next_at <= clock_timestamp()
-    AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.run_id = o.run_id AND e.id < o.id AND NOT e.dead)
+    AND (SELECT min(e.id) FROM outbox e WHERE e.run_id = o.run_id AND NOT e.dead) = o.id
 ORDER BY o.id LIMIT $1 FOR UPDATE SKIP LOCKED;
-
--- name: DeleteOutbox :exec
-DELETE FROM outbox WHERE id = $1;
 
 -- name: DelayOutbox :exec
 UPDATE outbox SET attempts = attempts + 1, last_error = @last_error, dead = @dead,
     next_at = clock_timestamp() + make_interval(secs => @seconds::float8) WHERE id = @id;
 
--- name: InsertNotice :exec
-INSERT INTO notices (tenant_id, outbox_id, run_id, topic, payload) VALUES (@tenant_id, @outbox_id, @run_id, @topic, @payload)
+-- name: TurnIntoNotices :exec
+-- What was delivered stays as notices and leaves the outbox.
+WITH gone AS (DELETE FROM outbox WHERE outbox.id = ANY(@ids::bigint[]) RETURNING outbox.*)
+INSERT INTO notices (tenant_id, outbox_id, run_id, topic, payload)
+SELECT gone.tenant_id, gone.id, gone.run_id, gone.topic, gone.payload FROM gone ORDER BY gone.id
 ON CONFLICT (outbox_id) DO NOTHING;
 
 -- name: IdleTasks :many

@@ -1,21 +1,27 @@
 -- What pages and lists read. Every query takes the tenant from the principal (T1).
 
 -- name: PageTasks :many
-SELECT sqlc.embed(t), r.name AS repository_name, u.name AS requester,
-       coalesce((SELECT x.id::text FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_id,
-       coalesce((SELECT x.state FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_state
-FROM tasks t
-JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
-JOIN users u ON u.id = t.requested_by
+-- Lists are read in two steps, which are on their page and then those by their ids: one plan for both would read a whole list to
+-- find a single one.
+SELECT t.id FROM tasks t
 WHERE t.tenant_id = @tenant_id
   AND (@state::text = '' OR t.state = @state)
   AND (sqlc.narg(repository_id)::uuid IS NULL OR t.repository_id = sqlc.narg(repository_id))
   AND (sqlc.narg(requested_by)::uuid IS NULL OR t.requested_by = sqlc.narg(requested_by))
-  AND (sqlc.narg(id)::uuid IS NULL OR t.id = sqlc.narg(id))
   AND (@query::text = '' OR position(lower(@query) IN lower(t.title)) > 0)
   AND (t.created_at, t.id) < (@before_at::timestamptz, @before_id::uuid)
 ORDER BY t.created_at DESC, t.id DESC
 LIMIT @count;
+
+-- name: TasksOfPage :many
+SELECT sqlc.embed(t), r.name AS repository_name, u.name AS requester,
+       coalesce((SELECT x.id::text FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_id,
+       coalesce((SELECT x.state FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_state
+FROM tasks t
+JOIN repositories r ON r.id = t.repository_id
+JOIN users u ON u.id = t.requested_by
+WHERE t.id = ANY(@ids::uuid[]) AND t.tenant_id = @tenant_id
+ORDER BY t.created_at DESC, t.id DESC;
 
 -- name: AnyTask :one
 SELECT EXISTS (SELECT 1 FROM tasks WHERE tenant_id = $1)::bool AS found;
@@ -25,24 +31,32 @@ SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, reason
 FROM task_events WHERE tenant_id = $1 AND task_id = $2 ORDER BY seq LIMIT 500;
 
 -- name: PageRuns :many
-SELECT sqlc.embed(x), t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
-       coalesce(w.name, '')::text AS worker_name, coalesce(b.isolation, '')::text AS worker_isolation,
-       l.acquired_at AS lease_acquired_at, l.heartbeat_at AS lease_heartbeat_at, l.expires_at AS lease_expires_at
-FROM runs x
-JOIN tasks t ON t.tenant_id = x.tenant_id AND t.id = x.task_id
-JOIN repositories r ON r.tenant_id = x.tenant_id AND r.id = x.repository_id
-LEFT JOIN run_leases l ON l.run_id = x.id
-LEFT JOIN worker_credentials w ON w.id = l.worker_id
-LEFT JOIN worker_boots b ON b.id = l.boot_id
+SELECT x.id FROM runs x
 WHERE x.tenant_id = @tenant_id
   AND (@state::text = '' OR x.state = @state)
   AND (sqlc.narg(task_id)::uuid IS NULL OR x.task_id = sqlc.narg(task_id))
   AND (sqlc.narg(repository_id)::uuid IS NULL OR x.repository_id = sqlc.narg(repository_id))
-  AND (sqlc.narg(id)::uuid IS NULL OR x.id = sqlc.narg(id))
-  AND (@query::text = '' OR position(lower(@query) IN lower(t.title)) > 0)
+  AND (@query::text = '' OR position(lower(@query) IN lower((SELECT t.title FROM tasks t WHERE t.id = x.task_id))) > 0)
   AND (x.created_at, x.id) < (@before_at::timestamptz, @before_id::uuid)
 ORDER BY x.created_at DESC, x.id DESC
 LIMIT @count;
+
+-- name: RunsOfTask :many
+SELECT x.id FROM runs x WHERE x.task_id = @task_id AND x.tenant_id = @tenant_id ORDER BY x.created_at DESC, x.id DESC LIMIT @count;
+
+-- name: RunsOfPage :many
+SELECT sqlc.embed(x), t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
+       coalesce(w.name, '')::text AS worker_name, coalesce(b.isolation, '')::text AS worker_isolation,
+       l.acquired_at AS lease_acquired_at, l.heartbeat_at AS lease_heartbeat_at, l.expires_at AS lease_expires_at
+FROM runs x
+JOIN tasks t ON t.id = x.task_id
+JOIN repositories r ON r.id = x.repository_id
+LEFT JOIN run_leases l ON l.run_id = x.id
+LEFT JOIN worker_credentials w ON w.id = l.worker_id
+LEFT JOIN worker_boots b ON b.id = l.boot_id
+WHERE x.id = ANY(@ids::uuid[]) AND x.tenant_id = @tenant_id
+  AND t.id = ANY(ARRAY(SELECT y.task_id FROM runs y WHERE y.id = ANY(@ids::uuid[])))
+ORDER BY x.created_at DESC, x.id DESC;
 
 -- name: AnyRun :one
 SELECT EXISTS (SELECT 1 FROM runs WHERE tenant_id = $1)::bool AS found;
@@ -69,22 +83,31 @@ WHERE (w.tenant_id IS NULL OR w.tenant_id = @tenant_id::uuid) AND w.revoked_at I
   AND b.heartbeat_at > clock_timestamp() - make_interval(secs => sqlc.arg(stale_seconds)::float8);
 
 -- name: PageGates :many
+SELECT g.id FROM gates g
+WHERE g.tenant_id = @tenant_id
+  AND (cardinality(@states::text[]) = 0 OR g.state = ANY(@states))
+  AND (sqlc.narg(run_id)::uuid IS NULL OR g.run_id = sqlc.narg(run_id))
+  AND (g.opened_at, g.id) > (@after_at::timestamptz, @after_id::uuid)
+ORDER BY g.opened_at, g.id
+LIMIT @count;
+
+-- name: GatesOfRun :many
+SELECT g.id FROM gates g WHERE g.run_id = @run_id AND g.tenant_id = @tenant_id ORDER BY g.opened_at, g.id LIMIT @count;
+
+-- name: GatesOfPage :many
 SELECT sqlc.embed(g), t.title AS task_title, t.requested_by, u.name AS requester, r.name AS repository_name, x.state AS run_state, x.risk, x.patch,
        (SELECT count(DISTINCT d.user_id) FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.verdict = 'approve')::bigint AS approvals,
        coalesce((SELECT du.name FROM decisions d JOIN users du ON du.id = d.user_id WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS last_decider,
        coalesce((SELECT d.text FROM decisions d WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS last_text
 FROM gates g
-JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
+JOIN tasks t ON t.id = g.task_id
 JOIN users u ON u.id = t.requested_by
-JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
-JOIN runs x ON x.tenant_id = g.tenant_id AND x.id = g.run_id
-WHERE g.tenant_id = @tenant_id
-  AND (cardinality(@states::text[]) = 0 OR g.state = ANY(@states))
-  AND (sqlc.narg(run_id)::uuid IS NULL OR g.run_id = sqlc.narg(run_id))
-  AND (sqlc.narg(id)::uuid IS NULL OR g.id = sqlc.narg(id))
-  AND (g.opened_at, g.id) > (@after_at::timestamptz, @after_id::uuid)
-ORDER BY g.opened_at, g.id
-LIMIT @count;
+JOIN repositories r ON r.id = t.repository_id
+JOIN runs x ON x.id = g.run_id
+WHERE g.id = ANY(@ids::uuid[]) AND g.tenant_id = @tenant_id
+  AND t.id = ANY(ARRAY(SELECT o.task_id FROM gates o WHERE o.id = ANY(@ids::uuid[])))
+  AND x.id = ANY(ARRAY(SELECT o.run_id FROM gates o WHERE o.id = ANY(@ids::uuid[])))
+ORDER BY g.opened_at, g.id;
 
 -- name: RecentGates :many
 SELECT g.id, g.kind, g.state, g.closed_at, t.title AS task_title, r.name AS repository_name,

@@ -130,7 +130,9 @@ FROM worker_credentials w LEFT JOIN tenants t ON t.id = w.tenant_id
 WHERE w.hash = ANY(@hashes::bytea[]) AND w.revoked_at IS NULL;
 
 -- name: TouchWorkerCredential :exec
-UPDATE worker_credentials SET last_used_at = now() WHERE id = $1;
+-- One of many requests that come at once writes it; the others wait for nobody.
+UPDATE worker_credentials SET last_used_at = now() WHERE id = (SELECT w.id FROM worker_credentials w
+    WHERE w.id = $1 AND (w.last_used_at IS NULL OR w.last_used_at < now() - interval '1 minute') FOR NO KEY UPDATE SKIP LOCKED);
 
 -- name: InsertWorkerCredential :one
 INSERT INTO worker_credentials (id, tenant_id, name, hash, phases) VALUES (@id, @tenant_id, @name, @hash, @phases)

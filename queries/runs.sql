@@ -32,9 +32,10 @@ SELECT document FROM policies WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1;
 -- The facts about runs that policy asks for and that do not change.
 SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires, p.forge_id, p.default_branch,
     coalesce(m.roles, '{}')::text[] AS roles
-FROM runs r JOIN tasks t ON t.id = r.task_id JOIN repositories p ON p.tenant_id = t.tenant_id AND p.id = t.repository_id
-LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
-WHERE r.id = ANY(@ids::uuid[]);
+FROM unnest(@ids::uuid[]) i(id) CROSS JOIN LATERAL (SELECT r.* FROM runs r WHERE r.id = i.id OFFSET 0) r
+CROSS JOIN LATERAL (SELECT t.* FROM tasks t WHERE t.id = r.task_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT p.* FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
+LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by;
 
 -- name: RunSpent :one
 WITH leases AS (
@@ -57,11 +58,13 @@ FROM usages WHERE run_id = $1;
 -- observed, and what was used up (RunSpent).
 SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires,
     p.forge_id, p.default_branch, coalesce(m.roles, '{}')::text[] AS roles,
-    coalesce((SELECT array_agg(o.identity ORDER BY o.intended_at) FROM operations o WHERE o.run_id = r.id AND o.state IN ('dispatched', 'ambiguous')), '{}')::text[] AS unresolved,
+    coalesce((SELECT array_agg(o.identity ORDER BY o.intended_at) FROM operations o WHERE o.tenant_id = r.tenant_id AND o.run_id = r.id AND o.state IN ('dispatched', 'ambiguous')), '{}')::text[] AS unresolved,
     u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations, u.tool_ms, u.provider_calls, u.cost_micros, l.sandbox_seconds, l.verifier_seconds,
     EXISTS (SELECT 1 FROM run_leases k JOIN worker_boots b ON b.id = k.boot_id
         WHERE k.run_id = r.id AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
-FROM runs r JOIN tasks t ON t.id = r.task_id JOIN repositories p ON p.tenant_id = t.tenant_id AND p.id = t.repository_id
+FROM unnest(@ids::uuid[]) i(id) CROSS JOIN LATERAL (SELECT r.* FROM runs r WHERE r.id = i.id OFFSET 0) r
+CROSS JOIN LATERAL (SELECT t.* FROM tasks t WHERE t.id = r.task_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT p.* FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
 CROSS JOIN LATERAL (SELECT coalesce(sum(x.input_tokens), 0)::bigint AS input_tokens, coalesce(sum(x.output_tokens), 0)::bigint AS output_tokens,
     coalesce(sum(x.tool_calls), 0)::bigint AS tool_calls, coalesce(sum(x.agent_iterations), 0)::bigint AS agent_iterations,
@@ -70,8 +73,7 @@ CROSS JOIN LATERAL (SELECT coalesce(sum(x.input_tokens), 0)::bigint AS input_tok
 CROSS JOIN LATERAL (SELECT coalesce(sum(extract(epoch FROM y.ended_at - y.acquired_at)) FILTER (WHERE y.phase <> 'publish'), 0)::float8 AS sandbox_seconds,
     coalesce(sum(extract(epoch FROM y.ended_at - y.acquired_at)) FILTER (WHERE y.phase = 'verify'), 0)::float8 AS verifier_seconds
     FROM (SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = r.id
-        UNION ALL SELECT h.phase, h.acquired_at, clock_timestamp() FROM run_leases h WHERE h.run_id = r.id) y) l
-WHERE r.id = ANY(@ids::uuid[]);
+        UNION ALL SELECT h.phase, h.acquired_at, clock_timestamp() FROM run_leases h WHERE h.run_id = r.id) y) l;
 
 -- name: RunEvents :many
 SELECT seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash

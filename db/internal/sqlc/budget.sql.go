@@ -22,11 +22,11 @@ SELECT clock_timestamp()::timestamptz AS now,
      + (SELECT count(*) FROM (SELECT 1 FROM run_delayed d WHERE d.tenant_id = $1 LIMIT $5) x)::int AS queued,
     (SELECT count(*) FROM run_leases l WHERE l.tenant_id = $1)::int AS leased,
     (SELECT count(*) FROM gates g WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired'))::int AS gates,
-    (SELECT count(*) FROM gates g JOIN tasks t ON t.id = g.task_id
-        WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired') AND t.requested_by = $6)::int AS own_gates,
+    (SELECT count(*) FROM gates g WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired')
+        AND (SELECT t.requested_by FROM tasks t WHERE t.id = g.task_id) = $6)::int AS own_gates,
     (SELECT count(*) FROM pull_requests p WHERE p.tenant_id = $1 AND p.state NOT IN ('MERGED', 'CLOSED'))::int AS pulls,
-    (SELECT count(*) FROM pull_requests p JOIN tasks t ON t.id = p.task_id
-        WHERE p.tenant_id = $1 AND p.state NOT IN ('MERGED', 'CLOSED') AND t.requested_by = $6)::int AS own_pulls,
+    (SELECT count(*) FROM pull_requests p WHERE p.tenant_id = $1 AND p.state NOT IN ('MERGED', 'CLOSED')
+        AND (SELECT t.requested_by FROM tasks t WHERE t.id = p.task_id) = $6)::int AS own_pulls,
     coalesce((SELECT jsonb_object_agg(p.provider, extract(epoch FROM p.until - clock_timestamp())) FROM provider_pauses p), '{}')::jsonb AS pauses,
     NOT EXISTS (SELECT 1 FROM worker_boots b WHERE b.state IN ('STARTING', 'READY') AND b.heartbeat_at > clock_timestamp() - make_interval(secs => $7::float8)) AS no_worker
 `

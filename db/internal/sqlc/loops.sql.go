@@ -88,15 +88,6 @@ func (q *Queries) DelayOutbox(ctx context.Context, db DBTX, lastError string, de
 	return err
 }
 
-const deleteOutbox = `-- name: DeleteOutbox :exec
-DELETE FROM outbox WHERE id = $1
-`
-
-func (q *Queries) DeleteOutbox(ctx context.Context, db DBTX, id int64) error {
-	_, err := db.Exec(ctx, deleteOutbox, id)
-	return err
-}
-
 const dropAdmission = `-- name: DropAdmission :exec
 DELETE FROM run_admissions WHERE run_id = $1
 `
@@ -336,30 +327,6 @@ func (q *Queries) IdleTasks(ctx context.Context, db DBTX, idleSeconds []float64,
 	return items, nil
 }
 
-const insertNotice = `-- name: InsertNotice :exec
-INSERT INTO notices (tenant_id, outbox_id, run_id, topic, payload) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (outbox_id) DO NOTHING
-`
-
-type InsertNoticeParams struct {
-	TenantID uuid.UUID       `json:"tenant_id"`
-	OutboxID int64           `json:"outbox_id"`
-	RunID    uuid.UUID       `json:"run_id"`
-	Topic    string          `json:"topic"`
-	Payload  json.RawMessage `json:"payload"`
-}
-
-func (q *Queries) InsertNotice(ctx context.Context, db DBTX, arg InsertNoticeParams) error {
-	_, err := db.Exec(ctx, insertNotice,
-		arg.TenantID,
-		arg.OutboxID,
-		arg.RunID,
-		arg.Topic,
-		arg.Payload,
-	)
-	return err
-}
-
 const mergeWaits = `-- name: MergeWaits :many
 SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)]) ORDER BY id LIMIT $3
 `
@@ -548,7 +515,7 @@ func (q *Queries) SignalRun(ctx context.Context, db DBTX, signal string, tenantI
 
 const takeOutbox = `-- name: TakeOutbox :many
 SELECT id, tenant_id, run_id, seq, topic, payload, attempts, next_at, dead, last_error, created_at FROM outbox o WHERE NOT o.dead AND o.next_at <= clock_timestamp()
-    AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.run_id = o.run_id AND e.id < o.id AND NOT e.dead)
+    AND (SELECT min(e.id) FROM outbox e WHERE e.run_id = o.run_id AND NOT e.dead) = o.id
 ORDER BY o.id LIMIT $1 FOR UPDATE SKIP LOCKED
 `
 
@@ -584,4 +551,17 @@ func (q *Queries) TakeOutbox(ctx context.Context, db DBTX, limit int32) ([]Outbo
 		return nil, err
 	}
 	return items, nil
+}
+
+const turnIntoNotices = `-- name: TurnIntoNotices :exec
+WITH gone AS (DELETE FROM outbox WHERE outbox.id = ANY($1::bigint[]) RETURNING outbox.id, outbox.tenant_id, outbox.run_id, outbox.seq, outbox.topic, outbox.payload, outbox.attempts, outbox.next_at, outbox.dead, outbox.last_error, outbox.created_at)
+INSERT INTO notices (tenant_id, outbox_id, run_id, topic, payload)
+SELECT gone.tenant_id, gone.id, gone.run_id, gone.topic, gone.payload FROM gone ORDER BY gone.id
+ON CONFLICT (outbox_id) DO NOTHING
+`
+
+// What was delivered stays as notices and leaves the outbox.
+func (q *Queries) TurnIntoNotices(ctx context.Context, db DBTX, ids []int64) error {
+	_, err := db.Exec(ctx, turnIntoNotices, ids)
+	return err
 }

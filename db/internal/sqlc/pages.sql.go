@@ -49,6 +49,109 @@ func (q *Queries) CountMyGates(ctx context.Context, db DBTX, tenantID uuid.UUID,
 	return gates, err
 }
 
+const gatesOfPage = `-- name: GatesOfPage :many
+SELECT g.id, g.tenant_id, g.run_id, g.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role, g.policy_version, g.reasons, g.opened_at, g.expires_at, g.closed_at, g.escalated_at, t.title AS task_title, t.requested_by, u.name AS requester, r.name AS repository_name, x.state AS run_state, x.risk, x.patch,
+       (SELECT count(DISTINCT d.user_id) FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.verdict = 'approve')::bigint AS approvals,
+       coalesce((SELECT du.name FROM decisions d JOIN users du ON du.id = d.user_id WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS last_decider,
+       coalesce((SELECT d.text FROM decisions d WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS last_text
+FROM gates g
+JOIN tasks t ON t.id = g.task_id
+JOIN users u ON u.id = t.requested_by
+JOIN repositories r ON r.id = t.repository_id
+JOIN runs x ON x.id = g.run_id
+WHERE g.id = ANY($1::uuid[]) AND g.tenant_id = $2
+  AND t.id = ANY(ARRAY(SELECT o.task_id FROM gates o WHERE o.id = ANY($1::uuid[])))
+  AND x.id = ANY(ARRAY(SELECT o.run_id FROM gates o WHERE o.id = ANY($1::uuid[])))
+ORDER BY g.opened_at, g.id
+`
+
+type GatesOfPageRow struct {
+	Gate           Gate            `json:"gate"`
+	TaskTitle      string          `json:"task_title"`
+	RequestedBy    uuid.UUID       `json:"requested_by"`
+	Requester      string          `json:"requester"`
+	RepositoryName string          `json:"repository_name"`
+	RunState       string          `json:"run_state"`
+	Risk           string          `json:"risk"`
+	Patch          json.RawMessage `json:"patch"`
+	Approvals      int64           `json:"approvals"`
+	LastDecider    string          `json:"last_decider"`
+	LastText       string          `json:"last_text"`
+}
+
+func (q *Queries) GatesOfPage(ctx context.Context, db DBTX, ids []uuid.UUID, tenantID uuid.UUID) ([]GatesOfPageRow, error) {
+	rows, err := db.Query(ctx, gatesOfPage, ids, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []GatesOfPageRow
+	for rows.Next() {
+		var i GatesOfPageRow
+		if err := rows.Scan(
+			&i.Gate.ID,
+			&i.Gate.TenantID,
+			&i.Gate.RunID,
+			&i.Gate.TaskID,
+			&i.Gate.Kind,
+			&i.Gate.State,
+			&i.Gate.Revision,
+			&i.Gate.Digest,
+			&i.Gate.ArtifactID,
+			&i.Gate.BaseCommit,
+			&i.Gate.Quorum,
+			&i.Gate.Role,
+			&i.Gate.PolicyVersion,
+			&i.Gate.Reasons,
+			&i.Gate.OpenedAt,
+			&i.Gate.ExpiresAt,
+			&i.Gate.ClosedAt,
+			&i.Gate.EscalatedAt,
+			&i.TaskTitle,
+			&i.RequestedBy,
+			&i.Requester,
+			&i.RepositoryName,
+			&i.RunState,
+			&i.Risk,
+			&i.Patch,
+			&i.Approvals,
+			&i.LastDecider,
+			&i.LastText,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const gatesOfRun = `-- name: GatesOfRun :many
+SELECT g.id FROM gates g WHERE g.run_id = $1 AND g.tenant_id = $2 ORDER BY g.opened_at, g.id LIMIT $3
+`
+
+func (q *Queries) GatesOfRun(ctx context.Context, db DBTX, runID uuid.UUID, tenantID uuid.UUID, count int32) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, gatesOfRun, runID, tenantID, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertAudit = `-- name: InsertAudit :exec
 INSERT INTO audit_log (tenant_id, actor_kind, actor_id, actor_name, channel, remote_addr, request_id, action, object_type, object_id, result, reason, detail)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
@@ -486,54 +589,29 @@ func (q *Queries) PageForges(ctx context.Context, db DBTX, tenantID uuid.UUID) (
 }
 
 const pageGates = `-- name: PageGates :many
-SELECT g.id, g.tenant_id, g.run_id, g.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role, g.policy_version, g.reasons, g.opened_at, g.expires_at, g.closed_at, g.escalated_at, t.title AS task_title, t.requested_by, u.name AS requester, r.name AS repository_name, x.state AS run_state, x.risk, x.patch,
-       (SELECT count(DISTINCT d.user_id) FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.verdict = 'approve')::bigint AS approvals,
-       coalesce((SELECT du.name FROM decisions d JOIN users du ON du.id = d.user_id WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS last_decider,
-       coalesce((SELECT d.text FROM decisions d WHERE d.gate_id = g.id ORDER BY d.seq DESC LIMIT 1), '')::text AS last_text
-FROM gates g
-JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
-JOIN users u ON u.id = t.requested_by
-JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
-JOIN runs x ON x.tenant_id = g.tenant_id AND x.id = g.run_id
+SELECT g.id FROM gates g
 WHERE g.tenant_id = $1
   AND (cardinality($2::text[]) = 0 OR g.state = ANY($2))
   AND ($3::uuid IS NULL OR g.run_id = $3)
-  AND ($4::uuid IS NULL OR g.id = $4)
-  AND (g.opened_at, g.id) > ($5::timestamptz, $6::uuid)
+  AND (g.opened_at, g.id) > ($4::timestamptz, $5::uuid)
 ORDER BY g.opened_at, g.id
-LIMIT $7
+LIMIT $6
 `
 
 type PageGatesParams struct {
 	TenantID uuid.UUID  `json:"tenant_id"`
 	States   []string   `json:"states"`
 	RunID    *uuid.UUID `json:"run_id"`
-	ID       *uuid.UUID `json:"id"`
 	AfterAt  time.Time  `json:"after_at"`
 	AfterID  uuid.UUID  `json:"after_id"`
 	Count    int32      `json:"count"`
 }
 
-type PageGatesRow struct {
-	Gate           Gate            `json:"gate"`
-	TaskTitle      string          `json:"task_title"`
-	RequestedBy    uuid.UUID       `json:"requested_by"`
-	Requester      string          `json:"requester"`
-	RepositoryName string          `json:"repository_name"`
-	RunState       string          `json:"run_state"`
-	Risk           string          `json:"risk"`
-	Patch          json.RawMessage `json:"patch"`
-	Approvals      int64           `json:"approvals"`
-	LastDecider    string          `json:"last_decider"`
-	LastText       string          `json:"last_text"`
-}
-
-func (q *Queries) PageGates(ctx context.Context, db DBTX, arg PageGatesParams) ([]PageGatesRow, error) {
+func (q *Queries) PageGates(ctx context.Context, db DBTX, arg PageGatesParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, pageGates,
 		arg.TenantID,
 		arg.States,
 		arg.RunID,
-		arg.ID,
 		arg.AfterAt,
 		arg.AfterID,
 		arg.Count,
@@ -542,42 +620,13 @@ func (q *Queries) PageGates(ctx context.Context, db DBTX, arg PageGatesParams) (
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PageGatesRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i PageGatesRow
-		if err := rows.Scan(
-			&i.Gate.ID,
-			&i.Gate.TenantID,
-			&i.Gate.RunID,
-			&i.Gate.TaskID,
-			&i.Gate.Kind,
-			&i.Gate.State,
-			&i.Gate.Revision,
-			&i.Gate.Digest,
-			&i.Gate.ArtifactID,
-			&i.Gate.BaseCommit,
-			&i.Gate.Quorum,
-			&i.Gate.Role,
-			&i.Gate.PolicyVersion,
-			&i.Gate.Reasons,
-			&i.Gate.OpenedAt,
-			&i.Gate.ExpiresAt,
-			&i.Gate.ClosedAt,
-			&i.Gate.EscalatedAt,
-			&i.TaskTitle,
-			&i.RequestedBy,
-			&i.Requester,
-			&i.RepositoryName,
-			&i.RunState,
-			&i.Risk,
-			&i.Patch,
-			&i.Approvals,
-			&i.LastDecider,
-			&i.LastText,
-		); err != nil {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -781,24 +830,15 @@ func (q *Queries) PageRepositories(ctx context.Context, db DBTX, tenantID uuid.U
 }
 
 const pageRuns = `-- name: PageRuns :many
-SELECT x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no, x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase, x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched, x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest, x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category, x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced, x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation, x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, x.crashed, x.rate_limited, x.cost_exceeded_at, t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
-       coalesce(w.name, '')::text AS worker_name, coalesce(b.isolation, '')::text AS worker_isolation,
-       l.acquired_at AS lease_acquired_at, l.heartbeat_at AS lease_heartbeat_at, l.expires_at AS lease_expires_at
-FROM runs x
-JOIN tasks t ON t.tenant_id = x.tenant_id AND t.id = x.task_id
-JOIN repositories r ON r.tenant_id = x.tenant_id AND r.id = x.repository_id
-LEFT JOIN run_leases l ON l.run_id = x.id
-LEFT JOIN worker_credentials w ON w.id = l.worker_id
-LEFT JOIN worker_boots b ON b.id = l.boot_id
+SELECT x.id FROM runs x
 WHERE x.tenant_id = $1
   AND ($2::text = '' OR x.state = $2)
   AND ($3::uuid IS NULL OR x.task_id = $3)
   AND ($4::uuid IS NULL OR x.repository_id = $4)
-  AND ($5::uuid IS NULL OR x.id = $5)
-  AND ($6::text = '' OR position(lower($6) IN lower(t.title)) > 0)
-  AND (x.created_at, x.id) < ($7::timestamptz, $8::uuid)
+  AND ($5::text = '' OR position(lower($5) IN lower((SELECT t.title FROM tasks t WHERE t.id = x.task_id))) > 0)
+  AND (x.created_at, x.id) < ($6::timestamptz, $7::uuid)
 ORDER BY x.created_at DESC, x.id DESC
-LIMIT $9
+LIMIT $8
 `
 
 type PageRunsParams struct {
@@ -806,35 +846,18 @@ type PageRunsParams struct {
 	State        string     `json:"state"`
 	TaskID       *uuid.UUID `json:"task_id"`
 	RepositoryID *uuid.UUID `json:"repository_id"`
-	ID           *uuid.UUID `json:"id"`
 	Query        string     `json:"query"`
 	BeforeAt     time.Time  `json:"before_at"`
 	BeforeID     uuid.UUID  `json:"before_id"`
 	Count        int32      `json:"count"`
 }
 
-type PageRunsRow struct {
-	Run              Run        `json:"run"`
-	TaskTitle        string     `json:"task_title"`
-	RequestedBy      uuid.UUID  `json:"requested_by"`
-	TaskProfile      string     `json:"task_profile"`
-	BaseRef          string     `json:"base_ref"`
-	RepositoryName   string     `json:"repository_name"`
-	DefaultBranch    string     `json:"default_branch"`
-	WorkerName       string     `json:"worker_name"`
-	WorkerIsolation  string     `json:"worker_isolation"`
-	LeaseAcquiredAt  *time.Time `json:"lease_acquired_at"`
-	LeaseHeartbeatAt *time.Time `json:"lease_heartbeat_at"`
-	LeaseExpiresAt   *time.Time `json:"lease_expires_at"`
-}
-
-func (q *Queries) PageRuns(ctx context.Context, db DBTX, arg PageRunsParams) ([]PageRunsRow, error) {
+func (q *Queries) PageRuns(ctx context.Context, db DBTX, arg PageRunsParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, pageRuns,
 		arg.TenantID,
 		arg.State,
 		arg.TaskID,
 		arg.RepositoryID,
-		arg.ID,
 		arg.Query,
 		arg.BeforeAt,
 		arg.BeforeID,
@@ -844,99 +867,13 @@ func (q *Queries) PageRuns(ctx context.Context, db DBTX, arg PageRunsParams) ([]
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PageRunsRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i PageRunsRow
-		if err := rows.Scan(
-			&i.Run.ID,
-			&i.Run.TenantID,
-			&i.Run.TaskID,
-			&i.Run.RepositoryID,
-			&i.Run.CampaignID,
-			&i.Run.Mode,
-			&i.Run.Risk,
-			&i.Run.State,
-			&i.Run.Version,
-			&i.Run.PolicyVersion,
-			&i.Run.Limits,
-			&i.Run.AttemptNo,
-			&i.Run.AttemptID,
-			&i.Run.Released,
-			&i.Run.Repairs,
-			&i.Run.VerifyRedeliveries,
-			&i.Run.PublishRedeliveries,
-			&i.Run.BaseMoves,
-			&i.Run.FencingToken,
-			&i.Run.LeaseID,
-			&i.Run.LeasePhase,
-			&i.Run.LeaseWorker,
-			&i.Run.LeaseBoot,
-			&i.Run.Queued,
-			&i.Run.GateID,
-			&i.Run.GateKind,
-			&i.Run.GateRevision,
-			&i.Run.GateDigest,
-			&i.Run.GateResumeTo,
-			&i.Run.GateExpired,
-			&i.Run.Dispatched,
-			&i.Run.ContextDigest,
-			&i.Run.PlanDigest,
-			&i.Run.ApprovedPlanDigest,
-			&i.Run.PlanRevision,
-			&i.Run.Outcome,
-			&i.Run.Patch,
-			&i.Run.PatchRevision,
-			&i.Run.ReportDigest,
-			&i.Run.VerificationDigest,
-			&i.Run.ApprovedPatchID,
-			&i.Run.Verdict,
-			&i.Run.Attested,
-			&i.Run.PrUrl,
-			&i.Run.PrSha,
-			&i.Run.PrBranch,
-			&i.Run.PrNumber,
-			&i.Run.FailureCategory,
-			&i.Run.FailureCode,
-			&i.Run.FailureRetryable,
-			&i.Run.FailureSummary,
-			&i.Run.FailureEvidence,
-			&i.Run.CancelBy,
-			&i.Run.CancelReason,
-			&i.Run.CancelAt,
-			&i.Run.CancelForced,
-			&i.Run.ReasonCode,
-			&i.Run.CreatedAt,
-			&i.Run.FinishedAt,
-			&i.Run.HeadHash,
-			&i.Run.UpdatedAt,
-			&i.Run.StateSince,
-			&i.Run.ActiveMs,
-			&i.Run.BaseCommit,
-			&i.Run.Branch,
-			&i.Run.Isolation,
-			&i.Run.StopSignal,
-			&i.Run.StopSignalAt,
-			&i.Run.AgentProfile,
-			&i.Run.AdapterVersion,
-			&i.Run.Route,
-			&i.Run.Crashed,
-			&i.Run.RateLimited,
-			&i.Run.CostExceededAt,
-			&i.TaskTitle,
-			&i.RequestedBy,
-			&i.TaskProfile,
-			&i.BaseRef,
-			&i.RepositoryName,
-			&i.DefaultBranch,
-			&i.WorkerName,
-			&i.WorkerIsolation,
-			&i.LeaseAcquiredAt,
-			&i.LeaseHeartbeatAt,
-			&i.LeaseExpiresAt,
-		); err != nil {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1148,21 +1085,15 @@ func (q *Queries) PageTaskEvents(ctx context.Context, db DBTX, tenantID uuid.UUI
 
 const pageTasks = `-- name: PageTasks :many
 
-SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest, t.agent_profile, t.parent_task_id, t.template_id, t.template_version, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.cancel_requested, t.awaits_merge, t.auto_run, t.reason, t.reason_words, t.created_at, t.updated_at, t.priority, r.name AS repository_name, u.name AS requester,
-       coalesce((SELECT x.id::text FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_id,
-       coalesce((SELECT x.state FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_state
-FROM tasks t
-JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
-JOIN users u ON u.id = t.requested_by
+SELECT t.id FROM tasks t
 WHERE t.tenant_id = $1
   AND ($2::text = '' OR t.state = $2)
   AND ($3::uuid IS NULL OR t.repository_id = $3)
   AND ($4::uuid IS NULL OR t.requested_by = $4)
-  AND ($5::uuid IS NULL OR t.id = $5)
-  AND ($6::text = '' OR position(lower($6) IN lower(t.title)) > 0)
-  AND (t.created_at, t.id) < ($7::timestamptz, $8::uuid)
+  AND ($5::text = '' OR position(lower($5) IN lower(t.title)) > 0)
+  AND (t.created_at, t.id) < ($6::timestamptz, $7::uuid)
 ORDER BY t.created_at DESC, t.id DESC
-LIMIT $9
+LIMIT $8
 `
 
 type PageTasksParams struct {
@@ -1170,29 +1101,21 @@ type PageTasksParams struct {
 	State        string     `json:"state"`
 	RepositoryID *uuid.UUID `json:"repository_id"`
 	RequestedBy  *uuid.UUID `json:"requested_by"`
-	ID           *uuid.UUID `json:"id"`
 	Query        string     `json:"query"`
 	BeforeAt     time.Time  `json:"before_at"`
 	BeforeID     uuid.UUID  `json:"before_id"`
 	Count        int32      `json:"count"`
 }
 
-type PageTasksRow struct {
-	Task           Task   `json:"task"`
-	RepositoryName string `json:"repository_name"`
-	Requester      string `json:"requester"`
-	LastRunID      string `json:"last_run_id"`
-	LastRunState   string `json:"last_run_state"`
-}
-
 // What pages and lists read. Every query takes the tenant from the principal (T1).
-func (q *Queries) PageTasks(ctx context.Context, db DBTX, arg PageTasksParams) ([]PageTasksRow, error) {
+// Lists are read in two steps, which are on their page and then those by their ids: one plan for both would read a whole list to
+// find a single one.
+func (q *Queries) PageTasks(ctx context.Context, db DBTX, arg PageTasksParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, pageTasks,
 		arg.TenantID,
 		arg.State,
 		arg.RepositoryID,
 		arg.RequestedBy,
-		arg.ID,
 		arg.Query,
 		arg.BeforeAt,
 		arg.BeforeID,
@@ -1202,48 +1125,13 @@ func (q *Queries) PageTasks(ctx context.Context, db DBTX, arg PageTasksParams) (
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PageTasksRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i PageTasksRow
-		if err := rows.Scan(
-			&i.Task.ID,
-			&i.Task.TenantID,
-			&i.Task.RepositoryID,
-			&i.Task.Kind,
-			&i.Task.Title,
-			&i.Task.Goal,
-			&i.Task.BaseRef,
-			&i.Task.Mode,
-			&i.Task.Risk,
-			&i.Task.Contract,
-			&i.Task.ContractDigest,
-			&i.Task.AgentProfile,
-			&i.Task.ParentTaskID,
-			&i.Task.TemplateID,
-			&i.Task.TemplateVersion,
-			&i.Task.CampaignID,
-			&i.Task.RequestedBy,
-			&i.Task.State,
-			&i.Task.Version,
-			&i.Task.MaxRuns,
-			&i.Task.RunsUsed,
-			&i.Task.ActiveRunID,
-			&i.Task.CancelRequested,
-			&i.Task.AwaitsMerge,
-			&i.Task.AutoRun,
-			&i.Task.Reason,
-			&i.Task.ReasonWords,
-			&i.Task.CreatedAt,
-			&i.Task.UpdatedAt,
-			&i.Task.Priority,
-			&i.RepositoryName,
-			&i.Requester,
-			&i.LastRunID,
-			&i.LastRunState,
-		); err != nil {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1419,6 +1307,240 @@ func (q *Queries) RunWaits(ctx context.Context, db DBTX, tenantID uuid.UUID, run
 	var available_at time.Time
 	err := row.Scan(&available_at)
 	return available_at, err
+}
+
+const runsOfPage = `-- name: RunsOfPage :many
+SELECT x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no, x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase, x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched, x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest, x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category, x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced, x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation, x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, x.crashed, x.rate_limited, x.cost_exceeded_at, t.title AS task_title, t.requested_by, t.agent_profile AS task_profile, t.base_ref, r.name AS repository_name, r.default_branch,
+       coalesce(w.name, '')::text AS worker_name, coalesce(b.isolation, '')::text AS worker_isolation,
+       l.acquired_at AS lease_acquired_at, l.heartbeat_at AS lease_heartbeat_at, l.expires_at AS lease_expires_at
+FROM runs x
+JOIN tasks t ON t.id = x.task_id
+JOIN repositories r ON r.id = x.repository_id
+LEFT JOIN run_leases l ON l.run_id = x.id
+LEFT JOIN worker_credentials w ON w.id = l.worker_id
+LEFT JOIN worker_boots b ON b.id = l.boot_id
+WHERE x.id = ANY($1::uuid[]) AND x.tenant_id = $2
+  AND t.id = ANY(ARRAY(SELECT y.task_id FROM runs y WHERE y.id = ANY($1::uuid[])))
+ORDER BY x.created_at DESC, x.id DESC
+`
+
+type RunsOfPageRow struct {
+	Run              Run        `json:"run"`
+	TaskTitle        string     `json:"task_title"`
+	RequestedBy      uuid.UUID  `json:"requested_by"`
+	TaskProfile      string     `json:"task_profile"`
+	BaseRef          string     `json:"base_ref"`
+	RepositoryName   string     `json:"repository_name"`
+	DefaultBranch    string     `json:"default_branch"`
+	WorkerName       string     `json:"worker_name"`
+	WorkerIsolation  string     `json:"worker_isolation"`
+	LeaseAcquiredAt  *time.Time `json:"lease_acquired_at"`
+	LeaseHeartbeatAt *time.Time `json:"lease_heartbeat_at"`
+	LeaseExpiresAt   *time.Time `json:"lease_expires_at"`
+}
+
+func (q *Queries) RunsOfPage(ctx context.Context, db DBTX, ids []uuid.UUID, tenantID uuid.UUID) ([]RunsOfPageRow, error) {
+	rows, err := db.Query(ctx, runsOfPage, ids, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunsOfPageRow
+	for rows.Next() {
+		var i RunsOfPageRow
+		if err := rows.Scan(
+			&i.Run.ID,
+			&i.Run.TenantID,
+			&i.Run.TaskID,
+			&i.Run.RepositoryID,
+			&i.Run.CampaignID,
+			&i.Run.Mode,
+			&i.Run.Risk,
+			&i.Run.State,
+			&i.Run.Version,
+			&i.Run.PolicyVersion,
+			&i.Run.Limits,
+			&i.Run.AttemptNo,
+			&i.Run.AttemptID,
+			&i.Run.Released,
+			&i.Run.Repairs,
+			&i.Run.VerifyRedeliveries,
+			&i.Run.PublishRedeliveries,
+			&i.Run.BaseMoves,
+			&i.Run.FencingToken,
+			&i.Run.LeaseID,
+			&i.Run.LeasePhase,
+			&i.Run.LeaseWorker,
+			&i.Run.LeaseBoot,
+			&i.Run.Queued,
+			&i.Run.GateID,
+			&i.Run.GateKind,
+			&i.Run.GateRevision,
+			&i.Run.GateDigest,
+			&i.Run.GateResumeTo,
+			&i.Run.GateExpired,
+			&i.Run.Dispatched,
+			&i.Run.ContextDigest,
+			&i.Run.PlanDigest,
+			&i.Run.ApprovedPlanDigest,
+			&i.Run.PlanRevision,
+			&i.Run.Outcome,
+			&i.Run.Patch,
+			&i.Run.PatchRevision,
+			&i.Run.ReportDigest,
+			&i.Run.VerificationDigest,
+			&i.Run.ApprovedPatchID,
+			&i.Run.Verdict,
+			&i.Run.Attested,
+			&i.Run.PrUrl,
+			&i.Run.PrSha,
+			&i.Run.PrBranch,
+			&i.Run.PrNumber,
+			&i.Run.FailureCategory,
+			&i.Run.FailureCode,
+			&i.Run.FailureRetryable,
+			&i.Run.FailureSummary,
+			&i.Run.FailureEvidence,
+			&i.Run.CancelBy,
+			&i.Run.CancelReason,
+			&i.Run.CancelAt,
+			&i.Run.CancelForced,
+			&i.Run.ReasonCode,
+			&i.Run.CreatedAt,
+			&i.Run.FinishedAt,
+			&i.Run.HeadHash,
+			&i.Run.UpdatedAt,
+			&i.Run.StateSince,
+			&i.Run.ActiveMs,
+			&i.Run.BaseCommit,
+			&i.Run.Branch,
+			&i.Run.Isolation,
+			&i.Run.StopSignal,
+			&i.Run.StopSignalAt,
+			&i.Run.AgentProfile,
+			&i.Run.AdapterVersion,
+			&i.Run.Route,
+			&i.Run.Crashed,
+			&i.Run.RateLimited,
+			&i.Run.CostExceededAt,
+			&i.TaskTitle,
+			&i.RequestedBy,
+			&i.TaskProfile,
+			&i.BaseRef,
+			&i.RepositoryName,
+			&i.DefaultBranch,
+			&i.WorkerName,
+			&i.WorkerIsolation,
+			&i.LeaseAcquiredAt,
+			&i.LeaseHeartbeatAt,
+			&i.LeaseExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runsOfTask = `-- name: RunsOfTask :many
+SELECT x.id FROM runs x WHERE x.task_id = $1 AND x.tenant_id = $2 ORDER BY x.created_at DESC, x.id DESC LIMIT $3
+`
+
+func (q *Queries) RunsOfTask(ctx context.Context, db DBTX, taskID uuid.UUID, tenantID uuid.UUID, count int32) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, runsOfTask, taskID, tenantID, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const tasksOfPage = `-- name: TasksOfPage :many
+SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest, t.agent_profile, t.parent_task_id, t.template_id, t.template_version, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.cancel_requested, t.awaits_merge, t.auto_run, t.reason, t.reason_words, t.created_at, t.updated_at, t.priority, r.name AS repository_name, u.name AS requester,
+       coalesce((SELECT x.id::text FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_id,
+       coalesce((SELECT x.state FROM runs x WHERE x.task_id = t.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1), '')::text AS last_run_state
+FROM tasks t
+JOIN repositories r ON r.id = t.repository_id
+JOIN users u ON u.id = t.requested_by
+WHERE t.id = ANY($1::uuid[]) AND t.tenant_id = $2
+ORDER BY t.created_at DESC, t.id DESC
+`
+
+type TasksOfPageRow struct {
+	Task           Task   `json:"task"`
+	RepositoryName string `json:"repository_name"`
+	Requester      string `json:"requester"`
+	LastRunID      string `json:"last_run_id"`
+	LastRunState   string `json:"last_run_state"`
+}
+
+func (q *Queries) TasksOfPage(ctx context.Context, db DBTX, ids []uuid.UUID, tenantID uuid.UUID) ([]TasksOfPageRow, error) {
+	rows, err := db.Query(ctx, tasksOfPage, ids, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TasksOfPageRow
+	for rows.Next() {
+		var i TasksOfPageRow
+		if err := rows.Scan(
+			&i.Task.ID,
+			&i.Task.TenantID,
+			&i.Task.RepositoryID,
+			&i.Task.Kind,
+			&i.Task.Title,
+			&i.Task.Goal,
+			&i.Task.BaseRef,
+			&i.Task.Mode,
+			&i.Task.Risk,
+			&i.Task.Contract,
+			&i.Task.ContractDigest,
+			&i.Task.AgentProfile,
+			&i.Task.ParentTaskID,
+			&i.Task.TemplateID,
+			&i.Task.TemplateVersion,
+			&i.Task.CampaignID,
+			&i.Task.RequestedBy,
+			&i.Task.State,
+			&i.Task.Version,
+			&i.Task.MaxRuns,
+			&i.Task.RunsUsed,
+			&i.Task.ActiveRunID,
+			&i.Task.CancelRequested,
+			&i.Task.AwaitsMerge,
+			&i.Task.AutoRun,
+			&i.Task.Reason,
+			&i.Task.ReasonWords,
+			&i.Task.CreatedAt,
+			&i.Task.UpdatedAt,
+			&i.Task.Priority,
+			&i.RepositoryName,
+			&i.Requester,
+			&i.LastRunID,
+			&i.LastRunState,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const waitingItem = `-- name: WaitingItem :one

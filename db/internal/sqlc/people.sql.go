@@ -754,9 +754,11 @@ func (q *Queries) TouchToken(ctx context.Context, db DBTX, id uuid.UUID) error {
 }
 
 const touchWorkerCredential = `-- name: TouchWorkerCredential :exec
-UPDATE worker_credentials SET last_used_at = now() WHERE id = $1
+UPDATE worker_credentials SET last_used_at = now() WHERE id = (SELECT w.id FROM worker_credentials w
+    WHERE w.id = $1 AND (w.last_used_at IS NULL OR w.last_used_at < now() - interval '1 minute') FOR NO KEY UPDATE SKIP LOCKED)
 `
 
+// One of many requests that come at once writes it; the others wait for nobody.
 func (q *Queries) TouchWorkerCredential(ctx context.Context, db DBTX, id uuid.UUID) error {
 	_, err := db.Exec(ctx, touchWorkerCredential, id)
 	return err

@@ -17,11 +17,13 @@ import (
 const factsOfRuns = `-- name: FactsOfRuns :many
 SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires,
     p.forge_id, p.default_branch, coalesce(m.roles, '{}')::text[] AS roles,
-    coalesce((SELECT array_agg(o.identity ORDER BY o.intended_at) FROM operations o WHERE o.run_id = r.id AND o.state IN ('dispatched', 'ambiguous')), '{}')::text[] AS unresolved,
+    coalesce((SELECT array_agg(o.identity ORDER BY o.intended_at) FROM operations o WHERE o.tenant_id = r.tenant_id AND o.run_id = r.id AND o.state IN ('dispatched', 'ambiguous')), '{}')::text[] AS unresolved,
     u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations, u.tool_ms, u.provider_calls, u.cost_micros, l.sandbox_seconds, l.verifier_seconds,
     EXISTS (SELECT 1 FROM run_leases k JOIN worker_boots b ON b.id = k.boot_id
         WHERE k.run_id = r.id AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
-FROM runs r JOIN tasks t ON t.id = r.task_id JOIN repositories p ON p.tenant_id = t.tenant_id AND p.id = t.repository_id
+FROM unnest($1::uuid[]) i(id) CROSS JOIN LATERAL (SELECT r.id, r.tenant_id, r.task_id, r.repository_id, r.campaign_id, r.mode, r.risk, r.state, r.version, r.policy_version, r.limits, r.attempt_no, r.attempt_id, r.released, r.repairs, r.verify_redeliveries, r.publish_redeliveries, r.base_moves, r.fencing_token, r.lease_id, r.lease_phase, r.lease_worker, r.lease_boot, r.queued, r.gate_id, r.gate_kind, r.gate_revision, r.gate_digest, r.gate_resume_to, r.gate_expired, r.dispatched, r.context_digest, r.plan_digest, r.approved_plan_digest, r.plan_revision, r.outcome, r.patch, r.patch_revision, r.report_digest, r.verification_digest, r.approved_patch_id, r.verdict, r.attested, r.pr_url, r.pr_sha, r.pr_branch, r.pr_number, r.failure_category, r.failure_code, r.failure_retryable, r.failure_summary, r.failure_evidence, r.cancel_by, r.cancel_reason, r.cancel_at, r.cancel_forced, r.reason_code, r.created_at, r.finished_at, r.head_hash, r.updated_at, r.state_since, r.active_ms, r.base_commit, r.branch, r.isolation, r.stop_signal, r.stop_signal_at, r.agent_profile, r.adapter_version, r.route, r.crashed, r.rate_limited, r.cost_exceeded_at FROM runs r WHERE r.id = i.id OFFSET 0) r
+CROSS JOIN LATERAL (SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest, t.agent_profile, t.parent_task_id, t.template_id, t.template_version, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.cancel_requested, t.awaits_merge, t.auto_run, t.reason, t.reason_words, t.created_at, t.updated_at, t.priority FROM tasks t WHERE t.id = r.task_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT p.id, p.tenant_id, p.forge_id, p.name, p.clone_url, p.default_branch, p.verification, p.scope, p.forbidden, p.created_by, p.created_at, p.requires FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
 CROSS JOIN LATERAL (SELECT coalesce(sum(x.input_tokens), 0)::bigint AS input_tokens, coalesce(sum(x.output_tokens), 0)::bigint AS output_tokens,
     coalesce(sum(x.tool_calls), 0)::bigint AS tool_calls, coalesce(sum(x.agent_iterations), 0)::bigint AS agent_iterations,
@@ -31,7 +33,6 @@ CROSS JOIN LATERAL (SELECT coalesce(sum(extract(epoch FROM y.ended_at - y.acquir
     coalesce(sum(extract(epoch FROM y.ended_at - y.acquired_at)) FILTER (WHERE y.phase = 'verify'), 0)::float8 AS verifier_seconds
     FROM (SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = r.id
         UNION ALL SELECT h.phase, h.acquired_at, clock_timestamp() FROM run_leases h WHERE h.run_id = r.id) y) l
-WHERE r.id = ANY($1::uuid[])
 `
 
 type FactsOfRunsRow struct {
@@ -670,9 +671,10 @@ func (q *Queries) ResultMaker(ctx context.Context, db DBTX, runID uuid.UUID) (uu
 const runContracts = `-- name: RunContracts :many
 SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires, p.forge_id, p.default_branch,
     coalesce(m.roles, '{}')::text[] AS roles
-FROM runs r JOIN tasks t ON t.id = r.task_id JOIN repositories p ON p.tenant_id = t.tenant_id AND p.id = t.repository_id
+FROM unnest($1::uuid[]) i(id) CROSS JOIN LATERAL (SELECT r.id, r.tenant_id, r.task_id, r.repository_id, r.campaign_id, r.mode, r.risk, r.state, r.version, r.policy_version, r.limits, r.attempt_no, r.attempt_id, r.released, r.repairs, r.verify_redeliveries, r.publish_redeliveries, r.base_moves, r.fencing_token, r.lease_id, r.lease_phase, r.lease_worker, r.lease_boot, r.queued, r.gate_id, r.gate_kind, r.gate_revision, r.gate_digest, r.gate_resume_to, r.gate_expired, r.dispatched, r.context_digest, r.plan_digest, r.approved_plan_digest, r.plan_revision, r.outcome, r.patch, r.patch_revision, r.report_digest, r.verification_digest, r.approved_patch_id, r.verdict, r.attested, r.pr_url, r.pr_sha, r.pr_branch, r.pr_number, r.failure_category, r.failure_code, r.failure_retryable, r.failure_summary, r.failure_evidence, r.cancel_by, r.cancel_reason, r.cancel_at, r.cancel_forced, r.reason_code, r.created_at, r.finished_at, r.head_hash, r.updated_at, r.state_since, r.active_ms, r.base_commit, r.branch, r.isolation, r.stop_signal, r.stop_signal_at, r.agent_profile, r.adapter_version, r.route, r.crashed, r.rate_limited, r.cost_exceeded_at FROM runs r WHERE r.id = i.id OFFSET 0) r
+CROSS JOIN LATERAL (SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest, t.agent_profile, t.parent_task_id, t.template_id, t.template_version, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.cancel_requested, t.awaits_merge, t.auto_run, t.reason, t.reason_words, t.created_at, t.updated_at, t.priority FROM tasks t WHERE t.id = r.task_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT p.id, p.tenant_id, p.forge_id, p.name, p.clone_url, p.default_branch, p.verification, p.scope, p.forbidden, p.created_by, p.created_at, p.requires FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
-WHERE r.id = ANY($1::uuid[])
 `
 
 type RunContractsRow struct {
