@@ -138,7 +138,7 @@ func (s *server) bearer(r *http.Request) (*principal, error) {
 	if strings.HasPrefix(secret, db.PrefixWorker) {
 		c, err := s.store.WorkerByHash(r.Context(), db.HashToken(secret))
 		if fault.KindOf(err) == fault.NotFound {
-			return nil, refused
+			return nil, fault.New(fault.Unauthenticated, "Nothing was done: the worker's credential is unknown or revoked. Make a new one with signalbox worker-credential create, and start the worker with it.").WithCode("bad_token")
 		}
 		if err != nil {
 			return nil, err
