@@ -27,6 +27,10 @@ type Verdict struct {
 	Text string
 	// Adopt takes over an existing pull request at a reconcile gate; nil retries.
 	Adopt *run.PullRequest
+	// Unread is the sentence about content that was neither shown nor declared as read elsewhere; an approval is refused
+	// with it (A26). Elsewhere is what was declared, for the audit.
+	Unread    string
+	Elsewhere []string
 
 	Key  string
 	Hash []byte

@@ -82,6 +82,9 @@ func (s *Store) checkVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, 
 	if v.Verdict == policy.Reject && v.Text == "" {
 		return fault.New(fault.Invalid, "Nothing was rejected: say why, so that the requester knows.").WithField("text").WithCode("text_required")
 	}
+	if v.Verdict == policy.Approve && v.Unread != "" {
+		return fault.New(fault.Invalid, v.Unread).WithField("reviewed_elsewhere").WithCode("not_shown")
+	}
 	if v.Verdict == policy.Approve && h.gate.Kind == string(run.GatePatch) {
 		if ok, why := policy.MayOverride(policy.Guards(rules, f)); !ok {
 			return fault.New(fault.Forbidden, why).WithCode("guard")
@@ -167,6 +170,9 @@ func (s *Store) auditVerdict(ctx context.Context, tx pgx.Tx, v Verdict, ack Verd
 	a.Tenant, a.By, a.Action = v.Tenant, v.By.actor(), "gate."+string(v.Verdict)
 	a.ObjectType, a.ObjectID, a.Result, a.Reason = "gate", typeid.Format(typeid.Gate, v.Gate), ack.Outcome, v.Text
 	a.Detail = map[string]any{"digest": v.Digest, "revision": v.Revision, "run": typeid.Format(typeid.Run, ack.Run)}
+	if v.Verdict == policy.Approve && len(v.Elsewhere) > 0 {
+		a.Detail["reviewed_elsewhere"] = v.Elsewhere
+	}
 	return s.audit(ctx, tx, &a)
 }
 

@@ -81,6 +81,15 @@ func (s *server) wireGate(r *http.Request, id uuid.UUID) (wire.Gate, error) {
 			Actor: wire.Actor{Type: wire.ActorType(run.Human), Id: typeid.Format(typeid.User, d.User), Name: d.UserName},
 		})
 	}
+	if g.open() && g.info.Kind == run.GatePatch {
+		p, err := s.gatePatch(r, g.info)
+		if err != nil {
+			return shown, err
+		}
+		for _, group := range unshown(g.info, p) {
+			shown.NotShown = append(shown.NotShown, wire.NotShown{Reason: wire.NotShownReason(group.Why), Files: group.Files})
+		}
+	}
 	ev, err := s.evidence(r, g.run)
 	if err != nil {
 		return shown, err
@@ -130,6 +139,13 @@ func (s *server) apiDecideGate(w http.ResponseWriter, r *http.Request) error {
 		By: who(r).person(), Audit: auditOf(r, act{}),
 	}
 	if v.Adopt, err = s.adopted(r, id, string(body.Reconcile), body.AdoptUrl); err != nil {
+		return err
+	}
+	var declared []string
+	for _, why := range body.ReviewedElsewhere {
+		declared = append(declared, string(why))
+	}
+	if err := s.readElsewhere(r, &v, declared); err != nil {
 		return err
 	}
 	ack, err := s.store.Decide(r.Context(), v)

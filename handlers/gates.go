@@ -11,7 +11,6 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/fault"
-	"signalbox/internal/patch"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
@@ -77,12 +76,21 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 	panel := s.gatePanel(r, g)
 	panel.Outcome = outcome
 	if kept != nil {
-		panel.Text, panel.AdoptURL = kept.Get("text"), kept.Get("adopt_url")
+		panel.Text, panel.AdoptURL, panel.Elsewhere = kept.Get("text"), kept.Get("adopt_url"), kept["reviewed_elsewhere"]
 	}
-	if r.Header.Get("HX-Request") != "" && r.Method == http.MethodPost {
-		if outcome == nil || outcome.Kind != web.OutcomeStale {
-			return s.render(w, r, code, web.GatePanel(panel))
+	htmx := r.Header.Get("HX-Request") != "" && r.Method == http.MethodPost
+	fragment := htmx && (outcome == nil || outcome.Kind != web.OutcomeStale)
+	var patch *gatePatch
+	if panel.MayDecide || !fragment {
+		if patch, err = s.gatePatch(r, g.info); err != nil {
+			return err
 		}
+		panel.Unshown = unshownViews(g.info, patch)
+	}
+	if fragment {
+		return s.render(w, r, code, web.GatePanel(panel))
+	}
+	if htmx {
 		// A panel about the newest revision beside the content of an older one would invite a decision on what nobody
 		// read: all of the page moves on.
 		h := w.Header()
@@ -100,10 +108,15 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 	if err := s.gateContent(r, g, &data); err != nil {
 		return err
 	}
+	if patch != nil {
+		if data.Diff, err = s.diffView(r, g.run, *patch); err != nil {
+			return err
+		}
+	}
 	return s.render(w, r, code, web.GatePage(data))
 }
 
-// gateContent reads what is decided: plan, patch or report.
+// gateContent reads the plan or report that is decided.
 func (s *server) gateContent(r *http.Request, g gate, data *web.GatePageData) error {
 	artifacts, err := s.store.Artifacts(r.Context(), g.run.Tenant, g.run.ID)
 	if err != nil {
@@ -115,10 +128,6 @@ func (s *server) gateContent(r *http.Request, g gate, data *web.GatePageData) er
 		case a.Late:
 		case a.Kind == "plan" && (shown || a.SHA256 == g.run.Plan && g.info.Kind == run.GatePatch):
 			if data.Plan, err = s.planView(r, g, a); err != nil {
-				return err
-			}
-		case a.Kind == "patch" && g.info.Kind != run.GatePlan && (shown || g.info.Patch != nil && a.SHA256 == g.info.Patch.Digest):
-			if data.Diff, err = s.diffView(r, g.run, a); err != nil {
 				return err
 			}
 		case a.Kind == "report" && (shown || a.SHA256 == g.run.Report):
@@ -170,40 +179,6 @@ func listOf(list *[]string) []string {
 	return *list
 }
 
-// diffView parses the stored patch for the page, marked with what policy and contract say about its paths.
-func (s *server) diffView(r *http.Request, info db.RunInfo, a db.ArtifactInfo) (*web.DiffView, error) {
-	raw, err := s.artifacts.Read(r.Context(), info.Tenant, a.SHA256, patch.MaxBytes)
-	if err != nil {
-		return nil, err
-	}
-	p, err := patch.Parse(raw, patch.MaxBytes)
-	if err != nil {
-		return nil, err
-	}
-	options := web.DiffOptions{RawURL: web.ArtifactURL(typeid.Format(typeid.Artifact, a.ID)), Marks: map[string][]string{}}
-	if info.Patch != nil && info.Patch.Digest == a.SHA256 {
-		options.Revision = info.Patch.Revision
-		_, hits, err := s.store.Screen(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID})
-		if err != nil {
-			return nil, err
-		}
-		mark := func(words []string, what string) {
-			for _, f := range p.Facts().Files {
-				for _, hit := range words {
-					if hit == f.Path() || strings.HasPrefix(hit, f.Path()+" ") || strings.HasPrefix(hit, f.Path()+":") {
-						options.Marks[f.Path()] = append(options.Marks[f.Path()], what)
-						break
-					}
-				}
-			}
-		}
-		mark(hits.OutOfScope, "outside the scope")
-		mark(hits.Forbidden, "forbidden")
-		mark(hits.Protected, "protected")
-	}
-	return web.NewDiffView(p.Render(web.InlineBounds()), options), nil
-}
-
 // postDecision records a person's decision, bound to the digest of what they saw.
 func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r, "id", typeid.Gate)
@@ -215,6 +190,9 @@ func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v, err := s.verdict(r, id, values)
+	if err == nil {
+		err = s.readElsewhere(r, &v, values["reviewed_elsewhere"])
+	}
 	if err == nil {
 		var ack db.VerdictAck
 		if ack, err = s.store.Decide(r.Context(), v); err == nil {
@@ -272,7 +250,7 @@ func refusal(f *fault.Error, v url.Values) *web.Outcome {
 	gate := web.GateURL(v.Get("gate_id"))
 	switch {
 	case f.Kind == fault.Invalid || f.Kind == fault.Malformed:
-		o.Kind = web.OutcomeInvalid
+		o.Kind, o.Field = web.OutcomeInvalid, f.Field
 	case f.Code == "stale_digest":
 		o.Kind, o.Title = web.OutcomeStale, "Nothing was "+past(v.Get("verdict"))+": what you saw has changed."
 		o.Text = "This page shows the newest revision now. Read it before you decide."

@@ -50,9 +50,15 @@ func (b *browser) gateForm(t testing.TB, gate string) url.Values {
 // waiting drives a run through the API to its patch gate and returns gate and run.
 func (w *world) waiting(t testing.TB, k *worker) (gate, run string) {
 	t.Helper()
+	return w.waitingWith(t, k, diff("a.txt", "two"))
+}
+
+// waitingWith is waiting with a patch of one's own.
+func (w *world) waitingWith(t testing.TB, k *worker, patch string) (gate, run string) {
+	t.Helper()
 	l := k.claim(t, "execute")
 	l.plan(t)
-	if ack := l.handIn(t, diff("a.txt", "two")); ack.Continue || ack.Run.State != "PATCH_READY" {
+	if ack := l.handIn(t, patch); ack.Continue || ack.Run.State != "PATCH_READY" {
 		t.Fatalf("after the patch: %+v", ack)
 	}
 	if ack := k.claim(t, "verify").verify(t); ack.Run.State != "WAITING_FOR_APPROVAL" {

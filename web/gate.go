@@ -61,8 +61,10 @@ type GatePanelData struct {
 	Quorum    []QuorumRow
 	Decisions []DecisionView // of this revision
 
-	Outcome   *Outcome // result of the post this panel answers; nil on a plain page
-	Text      string   // the person's text, kept
+	Outcome   *Outcome      // result of the post this panel answers; nil on a plain page
+	Text      string        // the person's text, kept
+	Unshown   []UnshownView // parts of the patch that an approver declares to have read elsewhere (A26)
+	Elsewhere []string      // those that are ticked, kept
 	AdoptURL  string
 	Budget    *BudgetView // budget gates
 	Ambiguous []string    // reconcile gates: each external effect in words
@@ -74,7 +76,14 @@ type Outcome struct {
 	Kind  OutcomeKind
 	Title string // overrides the kind's own title
 	Text  string
+	Field string // the field that it is about, if any
 	Links []Link
+}
+
+// UnshownView is the files that the page does not show for one reason.
+type UnshownView struct {
+	Why   string // a patch.Unshown
+	Files []string
 }
 
 // OutcomeKind says which answer it is.

@@ -137,7 +137,7 @@ func staleGate(t *testing.T) web.GatePageData {
 
 func budgetGate() web.GatePageData {
 	p := sampleGatePanel()
-	p.Kind, p.Files, p.Digest = "budget", 0, digest
+	p.Kind, p.Files, p.Digest, p.Unshown = "budget", 0, digest, nil
 	p.Budget = &web.BudgetView{What: "active time", Spent: "60 min", Limit: "60 min", Raised: "90 min"}
 	p.Outcome = &web.Outcome{Kind: web.OutcomeInvalid, Text: "Say why the run ends; the reason is kept with it."}
 	return web.GatePageData{Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "The work so far is stored; nothing of it is lost while this waits."}}
@@ -145,7 +145,7 @@ func budgetGate() web.GatePageData {
 
 func reconcileGate() web.GatePageData {
 	p := sampleGatePanel()
-	p.Kind = "reconcile"
+	p.Kind, p.Unshown = "reconcile", nil
 	p.Ambiguous = []string{"push branch agent/task_01jdx3h2/run_01jdx3h4", "open the pull request"}
 	p.WhyStopped = "The worker was lost after it had sent the push, and the forge does not say whether it arrived."
 	return web.GatePageData{Shell: shell(), Panel: p}

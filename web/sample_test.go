@@ -162,7 +162,7 @@ func sampleDiff(t *testing.T) *web.DiffView {
 		t.Fatalf("parse the sample patch: %v", err)
 	}
 	d := p.Render(web.InlineBounds())
-	d.Omitted = append(d.Omitted, patch.Omission{Path: "assets/logo.png", Why: "binary file, 18211 bytes"})
+	d.Omitted = append(d.Omitted, patch.Omission{Path: "assets/logo.png", Why: "binary file, 18211 bytes", Group: patch.UnshownBinary})
 	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), PaintFor: time.Hour, Marks: map[string][]string{"internal/http/retry.go": {"protected path"}}})
 }
 
@@ -172,7 +172,8 @@ func sampleGatePanel() web.GatePanelData {
 		RunID: runID, RunState: "WAITING_FOR_APPROVAL", TaskID: taskID, Title: goal, Repository: repo, Base: "main", BaseCommit: "9f1c2b7ad03e", Mode: "pr_created",
 		Requester: "Rita Requester", OpenedAt: ago(7 * time.Minute), ExpiresAt: now.Add(71 * time.Hour), Now: now,
 		Risk: "MEDIUM", RiskReasons: []string{"changes internal/http, a protected path"}, WhyStopped: "Every patch for acme/payments needs one approval.",
-		Files: 3, Added: 16, Removed: 3, MayDecide: true, Quorum: []web.QuorumRow{{Requirement: "1 approval, not from the requester", Have: 0, Need: 1, Who: "approvers (2 people)"}},
+		Unshown: []web.UnshownView{{Why: "binary", Files: []string{"assets/logo.png"}}, {Why: "hidden_text", Files: []string{"internal/http/retry_test.go"}}},
+		Files:   3, Added: 16, Removed: 3, MayDecide: true, Quorum: []web.QuorumRow{{Requirement: "1 approval, not from the requester", Have: 0, Need: 1, Who: "approvers (2 people)"}},
 	}
 }
 
@@ -202,7 +203,7 @@ func sampleGatePage(t *testing.T) web.GatePageData {
 
 func samplePlanGate() web.GatePageData {
 	p := sampleGatePanel()
-	p.Kind, p.Revision, p.Files, p.RiskReasons, p.Risk = "plan", 1, 0, nil, "LOW"
+	p.Kind, p.Revision, p.Files, p.RiskReasons, p.Risk, p.Unshown = "plan", 1, 0, nil, "LOW", nil
 	p.MayDecide, p.WhyNot, p.WhoCan = false, "You created this task, so you cannot decide about it.", "approvers of acme/payments (2 people)"
 	return web.GatePageData{
 		Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "A plan changes nothing yet, so there is nothing to verify. The patch that follows is verified on its own."},

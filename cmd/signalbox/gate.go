@@ -98,6 +98,9 @@ func showGate(w io.Writer, g wire.Gate, address string) {
 		}
 		line(w, "decision", fmt.Sprintf("revision %d", d.Revision), d.Verdict, name, when(d.At), d.Text)
 	}
+	for _, n := range g.NotShown {
+		line(w, "not shown", string(n.Reason), fmt.Sprintf("%d: %s", len(n.Files), strings.Join(n.Files[:min(len(n.Files), 5)], ", ")))
+	}
 	if !g.MayDecide && g.MayNotWhy != "" {
 		line(w, "you", g.MayNotWhy)
 	}
@@ -163,14 +166,16 @@ func (f remote) told(t terminal, ack wire.DecisionAck, address string) error {
 
 type gateApproveCmd struct {
 	shown
-	Notes     string `help:"Notes for the agent."`
-	Reconcile string `help:"For a reconcile gate: retry or adopt."`
-	AdoptURL  string `name:"adopt-url" help:"With adopt: the pull request to take over."`
+	Notes     string                `help:"Notes for the agent."`
+	Reconcile string                `help:"For a reconcile gate: retry or adopt."`
+	AdoptURL  string                `name:"adopt-url" help:"With adopt: the pull request to take over."`
+	Reviewed  []wire.NotShownReason `name:"reviewed-elsewhere" help:"You read what the page does not show: too_large, binary or hidden_text; signalbox gate show lists it."`
 }
 
 func (c gateApproveCmd) Run(ctx context.Context, t terminal) error {
 	return c.decide(ctx, t, wire.DecisionCreate{
 		Verdict: wire.DecideApprove, Notes: c.Notes, Reconcile: wire.DecisionCreateReconcile(c.Reconcile), AdoptUrl: c.AdoptURL,
+		ReviewedElsewhere: c.Reviewed,
 	})
 }
 

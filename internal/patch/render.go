@@ -23,7 +23,9 @@ type Diff struct {
 	// Omitted names every file that is not shown whole, so that a page can
 	// count them and ask to look elsewhere.
 	Omitted []Omission
-	Facts   Facts
+	// Hidden names the files with hidden characters in any of their lines.
+	Hidden []string
+	Facts  Facts
 }
 
 // Omission is a file that is not shown, or not to its end, and why.
@@ -31,6 +33,7 @@ type Omission struct {
 	Path  string
 	Why   string
 	Lines int // lines that are not shown
+	Group Unshown
 }
 
 // DiffFile is one file of a Diff.
@@ -93,8 +96,11 @@ func (p *Patch) Render(b Bounds) Diff {
 	for i, gf := range p.files {
 		f := p.facts.Files[i]
 		total := countLines(gf)
+		if hides(gf) {
+			d.Hidden = append(d.Hidden, f.Path())
+		}
 		if len(d.Files) >= b.Files {
-			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too many files", Lines: total})
+			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too many files", Lines: total, Group: UnshownLarge})
 			continue
 		}
 		df := DiffFile{File: f, Index: i, Hunks: []Hunk{}}
@@ -102,7 +108,7 @@ func (p *Patch) Render(b Bounds) Diff {
 		switch {
 		case f.Binary:
 			df.Why = fmt.Sprintf("binary file, %d bytes", f.BinarySize)
-			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: df.Why})
+			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: df.Why, Group: UnshownBinary})
 		case total == 0:
 			df.Why = "no change of content"
 		default:
@@ -111,11 +117,25 @@ func (p *Patch) Render(b Bounds) Diff {
 		}
 		if shown < total {
 			df.Why = fmt.Sprintf("%d of %d lines are shown", shown, total)
-			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too long", Lines: total - shown})
+			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too long", Lines: total - shown, Group: UnshownLarge})
+		} else if df.cut() {
+			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "lines are cut", Group: UnshownLarge})
 		}
 		d.Files = append(d.Files, df)
 	}
 	return d
+}
+
+// cut reports whether a line is not shown to its end.
+func (df *DiffFile) cut() bool {
+	for _, h := range df.Hunks {
+		for _, l := range h.Lines {
+			if l.Cut {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func countLines(gf *gitdiff.File) int {

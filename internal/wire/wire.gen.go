@@ -425,6 +425,27 @@ func (e LeaseSignalSignal) Valid() bool {
 	}
 }
 
+// Defines values for NotShownReason.
+const (
+	NotShownBinary     NotShownReason = "binary"
+	NotShownHiddenText NotShownReason = "hidden_text"
+	NotShownTooLarge   NotShownReason = "too_large"
+)
+
+// Valid indicates whether the value is a known member of the NotShownReason enum.
+func (e NotShownReason) Valid() bool {
+	switch e {
+	case NotShownBinary:
+		return true
+	case NotShownHiddenText:
+		return true
+	case NotShownTooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OperationKind.
 const (
 	OpComment           OperationKind = "comment"
@@ -1214,6 +1235,9 @@ type DecisionCreate struct {
 	// Reconcile Reconcile gates: try again, or take over the pull request at `adopt_url`.
 	Reconcile DecisionCreateReconcile `json:"reconcile,omitempty,omitzero"`
 
+	// ReviewedElsewhere With an approval: you reviewed elsewhere what the gate's page does not show for these reasons. Each reason of the gate's `not_shown` must be named.
+	ReviewedElsewhere []NotShownReason `json:"reviewed_elsewhere,omitempty,omitzero"`
+
 	// Revision The gate's revision.
 	Revision int `json:"revision"`
 
@@ -1345,6 +1369,9 @@ type Gate struct {
 
 	// MayNotWhy Why not.
 	MayNotWhy string `json:"may_not_why,omitempty,omitzero"`
+
+	// NotShown What the gate's page does not show of the patch. An approval names each reason in `reviewed_elsewhere`. Only in the answer about one gate.
+	NotShown []NotShown `json:"not_shown,omitempty,omitzero"`
 
 	// OpenedAt Since when.
 	OpenedAt time.Time `json:"opened_at,omitempty,omitzero"`
@@ -1727,6 +1754,18 @@ type NoChangeSubmitted struct {
 	// Summary Why.
 	Summary string `json:"summary"`
 }
+
+// NotShown Files that the gate's page does not show as they are.
+type NotShown struct {
+	// Files Their paths.
+	Files []string `json:"files"`
+
+	// Reason Why files are not shown on the gate's page: over its size, no text, or text with hidden characters.
+	Reason NotShownReason `json:"reason"`
+}
+
+// NotShownReason Why files are not shown on the gate's page: over its size, no text, or text with hidden characters.
+type NotShownReason string
 
 // Operation An effect outside and what is known of it.
 type Operation struct {

@@ -1,0 +1,120 @@
+package handlers
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"signalbox/db"
+	"signalbox/internal/patch"
+	"signalbox/internal/policy"
+	"signalbox/internal/run"
+	"signalbox/internal/typeid"
+	"signalbox/web"
+)
+
+// gatePatch is the stored patch that a gate's page shows.
+type gatePatch struct {
+	artifact db.ArtifactInfo
+	parsed   *patch.Patch
+}
+
+// gatePatch reads the patch of a gate; nil where the gate has none to show.
+func (s *server) gatePatch(r *http.Request, g db.GateInfo) (*gatePatch, error) {
+	if g.Kind == run.GatePlan {
+		return nil, nil
+	}
+	tenant := who(r).tenant
+	artifacts, err := s.store.Artifacts(r.Context(), tenant, g.Run)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range artifacts {
+		shown := typeid.Format(typeid.Artifact, a.ID) == g.Artifact || g.Patch != nil && a.SHA256 == g.Patch.Digest
+		if a.Kind != "patch" || a.Late || !shown {
+			continue
+		}
+		raw, err := s.artifacts.Read(r.Context(), tenant, a.SHA256, patch.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := patch.Parse(raw, patch.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		return &gatePatch{a, parsed}, nil
+	}
+	return nil, nil
+}
+
+// unshown is what an approver of this gate has to declare as read elsewhere (A26). It follows from the patch and from the
+// bounds of the page alone, so that no choice of view changes it.
+func unshown(g db.GateInfo, p *gatePatch) []patch.UnshownGroup {
+	if g.Kind != run.GatePatch || p == nil {
+		return nil
+	}
+	return p.parsed.Render(web.InlineBounds()).Unshown()
+}
+
+func unshownViews(g db.GateInfo, p *gatePatch) []web.UnshownView {
+	var all []web.UnshownView
+	for _, group := range unshown(g, p) {
+		all = append(all, web.UnshownView{Why: string(group.Why), Files: group.Files})
+	}
+	return all
+}
+
+// readElsewhere holds an approval against what its page could not show. A decision about anything but the present
+// revision is refused for that; what was not shown of another one does not matter.
+func (s *server) readElsewhere(r *http.Request, v *db.Verdict, declared []string) error {
+	if v.Verdict != policy.Approve {
+		return nil
+	}
+	g, err := s.store.Gate(r.Context(), v.Tenant, v.Gate)
+	if err != nil || g.Digest != v.Digest || g.Revision != v.Revision {
+		return err
+	}
+	p, err := s.gatePatch(r, g)
+	if err != nil {
+		return err
+	}
+	v.Elsewhere, v.Unread = nil, ""
+	var missing []patch.UnshownGroup
+	for _, group := range unshown(g, p) {
+		if slices.Contains(declared, string(group.Why)) {
+			v.Elsewhere = append(v.Elsewhere, string(group.Why))
+		} else {
+			missing = append(missing, group)
+		}
+	}
+	if len(missing) > 0 {
+		v.Unread = "Nothing was approved: " + web.UnshownSentence(missing) + " Tick that you reviewed them, or open them."
+	}
+	return nil
+}
+
+// diffView shows a patch, marked with what policy and contract say about its paths.
+func (s *server) diffView(r *http.Request, info db.RunInfo, p gatePatch) (*web.DiffView, error) {
+	options := web.DiffOptions{RawURL: web.ArtifactURL(typeid.Format(typeid.Artifact, p.artifact.ID)), Marks: map[string][]string{}}
+	if info.Patch != nil && info.Patch.Digest == p.artifact.SHA256 {
+		options.Revision = info.Patch.Revision
+		_, hits, err := s.store.Screen(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID})
+		if err != nil {
+			return nil, err
+		}
+		mark := func(words []string, what string) {
+			for _, f := range p.parsed.Facts().Files {
+				for _, hit := range words {
+					if hit == f.Path() || strings.HasPrefix(hit, f.Path()+" ") || strings.HasPrefix(hit, f.Path()+":") {
+						options.Marks[f.Path()] = append(options.Marks[f.Path()], what)
+						break
+					}
+				}
+			}
+		}
+		mark(hits.OutOfScope, "outside the scope")
+		mark(hits.Forbidden, "forbidden")
+		mark(hits.Protected, "protected")
+	}
+	return web.NewDiffView(p.parsed.Render(web.InlineBounds()), options), nil
+}
