@@ -3,6 +3,7 @@ package handlers
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,12 +15,22 @@ import (
 	"signalbox/web"
 )
 
-const inboxLimit = 200
+// My turn shows at most mineLimit gates that wait for the person, and othersLimit that wait for others.
+const (
+	mineLimit   = 200
+	othersLimit = 50
+)
 
 // getInbox shows whose turn it is.
 func (s *server) getInbox(w http.ResponseWriter, r *http.Request) error {
 	p := who(r)
-	open, err := s.store.Gates(r.Context(), p.tenant, db.GateFilter{States: []run.GateState{run.GateOpen, run.GateExpired}, Limit: inboxLimit})
+	filter := db.WaitingFilter{User: p.user, Roles: p.roles, Mine: true, Limit: mineLimit}
+	mine, err := s.store.WaitingGates(r.Context(), p.tenant, filter)
+	if err != nil {
+		return err
+	}
+	filter.Mine, filter.Limit = false, othersLimit+1
+	others, err := s.store.WaitingGates(r.Context(), p.tenant, filter)
 	if err != nil {
 		return err
 	}
@@ -27,20 +38,12 @@ func (s *server) getInbox(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := web.InboxPageData{Shell: s.shell(r)}
-	for _, g := range open {
-		item := inboxItem(g)
-		switch {
-		case g.RequestedBy == p.user:
-			item.Why = "You asked for this change, so somebody else decides it."
-		case !p.mayDecide(g.Role):
-			item.Why = fmt.Sprintf("Waiting for somebody with the role %s.", g.Role)
-		default:
-			item.Why = fmt.Sprintf("You hold the role %s.", g.Role)
-			data.Mine = append(data.Mine, item)
-			continue
-		}
-		data.Others = append(data.Others, item)
+	data := web.InboxPageData{Shell: s.shell(r), Group: r.URL.Query().Get("group"), MoreOthers: len(others) > othersLimit}
+	for _, g := range mine {
+		data.Mine = append(data.Mine, inboxItem(g, whyMine(g)))
+	}
+	for _, g := range others[:min(len(others), othersLimit)] {
+		data.Others = append(data.Others, inboxItem(g, whyNotMine(g, p)))
 	}
 	for _, g := range recent {
 		data.Recent = append(data.Recent, web.InboxDecided{
@@ -50,11 +53,28 @@ func (s *server) getInbox(w http.ResponseWriter, r *http.Request) error {
 	return s.render(w, r, http.StatusOK, web.InboxPage(data))
 }
 
-func inboxItem(g db.GateInfo) web.InboxItem {
+func whyMine(g db.WaitingGate) string { return fmt.Sprintf("You hold the role %s.", g.Role) }
+
+// whyNotMine says who is awaited, and why it is not this person.
+func whyNotMine(g db.WaitingGate, p *principal) string {
+	switch {
+	case g.Approved:
+		return fmt.Sprintf("You approved this; it waits for another person with the role %s.", g.Role)
+	case g.RequestedBy == p.user:
+		return fmt.Sprintf("You asked for this change, so another person with the role %s decides it.", g.Role)
+	default:
+		return fmt.Sprintf("It waits for somebody with the role %s.", g.Role)
+	}
+}
+
+func inboxItem(g db.WaitingGate, why string) web.InboxItem {
 	item := web.InboxItem{
 		GateID: typeid.Format(typeid.Gate, g.ID), Kind: string(g.Kind), State: string(g.State), Revision: g.Revision, TaskID: typeid.Format(typeid.Task, g.Task),
-		Title: g.TaskTitle, Repository: g.RepositoryName, RunID: typeid.Format(typeid.Run, g.Run), Requester: g.Requester, Risk: g.Risk,
-		QuorumHave: g.Approvals, QuorumNeed: g.Quorum, WaitingSince: g.OpenedAt, ExpiresAt: g.ExpiresAt,
+		Title: g.TaskTitle, Repository: g.RepositoryName, RunID: typeid.Format(typeid.Run, g.Run), Requester: g.Requester, Risk: string(g.EffectiveRisk),
+		RiskReason: strings.Join(g.RiskReasons, " "), QuorumHave: g.Approvals, QuorumNeed: g.Quorum, Why: why, WaitingSince: g.OpenedAt, ExpiresAt: g.ExpiresAt,
+	}
+	if item.RiskReason == "" {
+		item.RiskReason = "As the task says."
 	}
 	if g.Patch != nil && g.Kind == run.GatePatch {
 		item.Files, item.Added, item.Removed = g.Patch.Files, g.Patch.Added, g.Patch.Removed

@@ -115,7 +115,7 @@ SELECT g.id, g.kind, g.state, g.closed_at, t.title AS task_title, r.name AS repo
 FROM gates g
 JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
 JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
-WHERE g.tenant_id = @tenant_id AND g.closed_at > now() - interval '7 days'
+WHERE g.tenant_id = @tenant_id AND g.closed_at > now() - interval '7 days' AND g.state NOT IN ('cancelled', 'superseded')
 ORDER BY g.closed_at DESC LIMIT @count;
 
 -- name: CountMyGates :one

@@ -1,21 +1,26 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"signalbox/internal/policy"
 	"signalbox/web/ui"
 )
 
 // InboxPageData is the home page: whose turn it is.
 type InboxPageData struct {
 	Shell
-	Mine   []InboxItem // this person may act
-	Others []InboxItem // open, but waiting for somebody else
-	Recent []InboxDecided
+	Group      string      // repository, risk, or anything else for one list
+	Mine       []InboxItem // this person may act
+	Others     []InboxItem // open, but waiting for somebody else
+	MoreOthers bool        // there are more than Others holds
+	Recent     []InboxDecided
 }
 
 // InboxItem is one open gate.
@@ -59,10 +64,67 @@ func inboxTitle(d InboxPageData) string {
 	return "My turn"
 }
 
+// InboxGroup is a heading with its items; a single list has no heading.
+type InboxGroup struct {
+	Name  string
+	Items []InboxItem
+}
+
+// inboxGroups puts the most urgent item first: by risk, then by what expires first, then by what waits longest. A group stands where
+// its most urgent item would.
+func inboxGroups(items []InboxItem, by string) []InboxGroup {
+	sorted := slices.Clone(items)
+	slices.SortStableFunc(sorted, func(a, b InboxItem) int {
+		return cmp.Or(policy.Risk(b.Risk).Rank()-policy.Risk(a.Risk).Rank(), a.ExpiresAt.Compare(b.ExpiresAt), a.WaitingSince.Compare(b.WaitingSince))
+	})
+	var groups []InboxGroup
+	for _, it := range sorted {
+		name := map[string]string{"repository": it.Repository, "risk": ui.RiskStatus(it.Risk).Word}[by]
+		i := slices.IndexFunc(groups, func(g InboxGroup) bool { return g.Name == name })
+		if i < 0 {
+			groups, i = append(groups, InboxGroup{Name: name}), len(groups)
+		}
+		groups[i].Items = append(groups[i].Items, it)
+	}
+	return groups
+}
+
+// groupings are the ways to group, as addresses.
+func groupings(group string) []Option {
+	all := []Option{{Value: InboxURL + "?group=none", Label: "None"}, {Value: InboxURL + "?group=repository", Label: "Repository"}, {Value: InboxURL + "?group=risk", Label: "Risk"}}
+	chosen := slices.Index([]string{"repository", "risk"}, group) + 1
+	all[chosen].Selected = true
+	return all
+}
+
+// late reports whether three quarters of a gate's time have gone (A21).
+func (it InboxItem) late(now time.Time) bool {
+	return !it.ExpiresAt.IsZero() && now.Sub(it.WaitingSince)*4 >= it.ExpiresAt.Sub(it.WaitingSince)*3
+}
+
+// expiresWord is the name of the time that is left.
+func (it InboxItem) expiresWord(now time.Time) string {
+	if now.Before(it.ExpiresAt) {
+		return "Expires"
+	}
+	return "Expired"
+}
+
+func mineMore(d InboxPageData) string {
+	if d.MyTurn <= len(d.Mine) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d are shown: those that expire first.", len(d.Mine), d.MyTurn)
+}
+
 func inboxQuiet(d InboxPageData) string {
 	var parts []string
 	if n := len(d.Others); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s for others.", ui.Count(n, "item waits", "items wait")))
+		words := ui.Count(n, "item waits", "items wait")
+		if d.MoreOthers {
+			words = fmt.Sprintf("More than %d items wait", n)
+		}
+		parts = append(parts, words+" for others.")
 	}
 	if len(d.Recent) > 0 {
 		parts = append(parts, "The last decision was "+ui.Ago(d.Recent[0].At, d.Now)+".")

@@ -26,6 +26,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"error_410":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 410, RequestID: "req_7f5"}),
 		"error_500":    web.ErrorPage(web.ErrorPageData{Shell: guest, Status: 500, RequestID: "req_7f6", RetryURL: "/runs"}),
 		"inbox":        web.InboxPage(sampleInbox()),
+		"inbox_group":  web.InboxPage(groupedInbox()),
 		"inbox_empty": web.InboxPage(web.InboxPageData{Shell: withTurns(0), Recent: []web.InboxDecided{
 			{GateID: "gate_4", Kind: "patch", State: "satisfied", Title: "Drop support for Go 1.24", Repository: repo, By: "Ben Approver", At: ago(12 * time.Minute)}}}),
 		"tasks":       web.TasksPage(sampleTasks()),
@@ -76,6 +77,12 @@ func pages(t *testing.T) map[string]templ.Component {
 		"tokens":             web.TokensPage(sampleTokens()),
 		"api":                web.APIReferencePage(sampleAPI()),
 	}
+}
+
+func groupedInbox() web.InboxPageData {
+	d := sampleInbox()
+	d.Group, d.MyTurn, d.MoreOthers = "repository", 212, true
+	return d
 }
 
 func withTurns(n int) web.Shell { s := shell(); s.MyTurn = n; return s }

@@ -228,8 +228,11 @@ func sampleInbox() web.InboxPageData {
 	plan.GateID, plan.Kind, plan.Revision, plan.Files, plan.Title, plan.Risk, plan.RiskReason = "gate_2", "plan", 1, 0, "Replace the deprecated YAML library in every command", "LOW", ""
 	other := plan
 	other.GateID, other.Title, other.Why = "gate_3", "Upgrade the base image", "Waits for Ben Approver or Cleo Admin."
+	late := plan
+	late.GateID, late.Title, late.Risk, late.RiskReason, late.Why = "gate_5", "Rename the health endpoint", "LOW", "As the task says.", "You hold the role approver."
+	late.Repository, late.WaitingSince, late.ExpiresAt, late.QuorumHave, late.QuorumNeed = "acme/tools", ago(60*time.Hour), now.Add(12*time.Hour), 1, 2
 	return web.InboxPageData{
-		Shell: shell(), Mine: []web.InboxItem{item, plan}, Others: []web.InboxItem{other},
+		Shell: shell(), Mine: []web.InboxItem{plan, late, item}, Others: []web.InboxItem{other},
 		Recent: []web.InboxDecided{{GateID: "gate_4", Kind: "patch", State: "satisfied", Title: "Drop support for Go 1.24", Repository: repo, By: "Ben Approver", At: ago(12 * time.Minute)}},
 	}
 }
