@@ -204,7 +204,7 @@ func TestRenderIsBounded(t *testing.T) {
 	d := p.Render(patch.Bounds{Files: 4, LinesPerFile: 40, Lines: 90, LineBytes: 101})
 	first := d.Files[0].Hunks[0].Lines[0]
 	if !first.Cut || first.Text != strings.Repeat("é", 50) {
-		t.Errorf("a long line is cut between characters: %d bytes, cut=%v", len(first.Text), first.Cut)
+		t.Errorf("a long line is not cut between characters: %d bytes, cut=%v", len(first.Text), first.Cut)
 	}
 	shown, hiddenLines := 0, 0
 	for _, f := range d.Files {
@@ -221,7 +221,7 @@ func TestRenderIsBounded(t *testing.T) {
 	if shown != 90-0 && shown != 81 {
 		t.Errorf("%d lines are shown", shown)
 	}
-	if shown+hiddenLines != 501 || len(d.Files) != 4 || len(d.Omitted) != 5 {
+	if shown+hiddenLines != 501 || len(d.Files) != 4 || len(d.Omitted) != 6 {
 		t.Errorf("%d shown and %d counted as not shown; %d files, %d omitted", shown, hiddenLines, len(d.Files), len(d.Omitted))
 	}
 }

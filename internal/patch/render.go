@@ -14,6 +14,9 @@ type Bounds struct {
 	LinesPerFile int // 2000
 	Lines        int // 20000 in all
 	LineBytes    int // 2000, of the text of one line
+	Bytes        int // 4 MiB, of the text of all lines: hostile text grows when it is written out
+	// Whole shows a file to its end or not at all.
+	Whole bool
 }
 
 // Diff is a patch made ready for showing. Text is safe as text (valid UTF-8,
@@ -34,12 +37,14 @@ type Omission struct {
 	Why   string
 	Lines int // lines that are not shown
 	Group Unshown
+	Index int // of the file in the patch
 }
 
 // DiffFile is one file of a Diff.
 type DiffFile struct {
 	File  File
 	Index int // of the file in the patch, for anchors
+	Lines int // in all, shown or not
 	Hunks []Hunk
 	// Why says in words why there are no hunks, or not all; empty otherwise.
 	Why string
@@ -73,6 +78,7 @@ type DiffLine struct {
 	Cut      bool // Text is shorter than the line
 	Hidden   bool // hidden characters are written out in Text
 	CRLF     bool // the line ends with a carriage return
+	Space    bool // white space differs, and was asked to be ignored
 }
 
 func (b Bounds) withDefaults() Bounds {
@@ -85,6 +91,7 @@ func (b Bounds) withDefaults() Bounds {
 	def(&b.LinesPerFile, 2000)
 	def(&b.Lines, 20_000)
 	def(&b.LineBytes, 2000)
+	def(&b.Bytes, 4<<20)
 	return b
 }
 
@@ -92,38 +99,76 @@ func (b Bounds) withDefaults() Bounds {
 func (p *Patch) Render(b Bounds) Diff {
 	b = b.withDefaults()
 	d := Diff{Files: []DiffFile{}, Omitted: []Omission{}, Facts: p.facts}
-	left := b.Lines
 	for i, gf := range p.files {
 		f := p.facts.Files[i]
-		total := countLines(gf)
 		if hides(gf) {
 			d.Hidden = append(d.Hidden, f.Path())
 		}
 		if len(d.Files) >= b.Files {
-			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too many files", Lines: total, Group: UnshownLarge})
+			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too many files", Lines: countLines(gf), Group: UnshownLarge, Index: i})
 			continue
 		}
-		df := DiffFile{File: f, Index: i, Hunks: []Hunk{}}
-		shown := 0
-		switch {
-		case f.Binary:
-			df.Why = fmt.Sprintf("binary file, %d bytes", f.BinarySize)
-			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: df.Why, Group: UnshownBinary})
-		case total == 0:
-			df.Why = "no change of content"
-		default:
-			shown = df.fill(gf, b, min(left, b.LinesPerFile))
-			left -= shown
-		}
-		if shown < total {
-			df.Why = fmt.Sprintf("%d of %d lines are shown", shown, total)
-			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "too long", Lines: total - shown, Group: UnshownLarge})
-		} else if df.cut() {
-			d.Omitted = append(d.Omitted, Omission{Path: f.Path(), Why: "lines are cut", Group: UnshownLarge})
+		df, om := p.renderFile(i, &b)
+		if om != nil {
+			d.Omitted = append(d.Omitted, *om)
 		}
 		d.Files = append(d.Files, df)
 	}
 	return d
+}
+
+// RenderFile shows one file, counted from 0, within bounds; false where there
+// is no such file.
+func (p *Patch) RenderFile(i int, b Bounds) (DiffFile, bool) {
+	if i < 0 || i >= len(p.files) {
+		return DiffFile{}, false
+	}
+	b = b.withDefaults()
+	df, _ := p.renderFile(i, &b)
+	return df, true
+}
+
+// renderFile shows one file and takes what it shows off the lines and bytes
+// that are left. The omission is nil where the file is shown whole.
+func (p *Patch) renderFile(i int, left *Bounds) (DiffFile, *Omission) {
+	gf, f := p.files[i], p.facts.Files[i]
+	df := DiffFile{File: f, Index: i, Hunks: []Hunk{}, Lines: countLines(gf)}
+	shown := 0
+	switch {
+	case f.Binary:
+		df.Why = fmt.Sprintf("binary file, %d bytes", f.BinarySize)
+		return df, &Omission{Path: f.Path(), Why: df.Why, Group: UnshownBinary, Index: i}
+	case df.Lines == 0:
+		df.Why = "no change of content"
+		return df, nil
+	case left.Whole && !left.fits(gf, df.Lines):
+	default:
+		shown = df.fill(gf, left)
+	}
+	om := Omission{Path: f.Path(), Why: "too long", Lines: df.Lines - shown, Group: UnshownLarge, Index: i}
+	switch {
+	case shown < df.Lines:
+		df.Why = fmt.Sprintf("%d of %d lines are shown", shown, df.Lines)
+		return df, &om
+	case df.cut():
+		om.Why = "lines are cut"
+		return df, &om
+	}
+	return df, nil
+}
+
+// fits reports whether all lines of a file may be shown.
+func (b *Bounds) fits(gf *gitdiff.File, lines int) bool {
+	if lines > min(b.Lines, b.LinesPerFile) {
+		return false
+	}
+	bytes := 0
+	for _, t := range gf.TextFragments {
+		for _, l := range t.Lines {
+			bytes += min(len(l.Line), b.LineBytes)
+		}
+	}
+	return bytes <= b.Bytes
 }
 
 // cut reports whether a line is not shown to its end.
@@ -146,11 +191,13 @@ func countLines(gf *gitdiff.File) int {
 	return n
 }
 
-// fill adds hunks with at most budget lines and returns how many it added.
-func (df *DiffFile) fill(gf *gitdiff.File, b Bounds, budget int) int {
-	shown := 0
+// fill adds hunks within the bounds, takes off them what it added, and
+// returns the number of lines.
+func (df *DiffFile) fill(gf *gitdiff.File, left *Bounds) int {
+	shown, most := 0, min(left.Lines, left.LinesPerFile)
+	defer func() { left.Lines -= shown }()
 	for _, t := range gf.TextFragments {
-		if shown >= budget {
+		if shown >= most || left.Bytes <= 0 {
 			return shown
 		}
 		section, _ := Reveal(cut(t.Comment, 200))
@@ -160,10 +207,10 @@ func (df *DiffFile) fill(gf *gitdiff.File, b Bounds, budget int) int {
 		}
 		o, n := h.OldStart, h.NewStart
 		for _, l := range t.Lines {
-			if shown >= budget {
+			if shown >= most || left.Bytes <= 0 {
 				break
 			}
-			line := showLine(l, b.LineBytes, n == 1)
+			line := showLine(l, left.LineBytes, n == 1)
 			if l.Op != gitdiff.OpAdd {
 				line.Old = o
 				o++
@@ -174,6 +221,7 @@ func (df *DiffFile) fill(gf *gitdiff.File, b Bounds, budget int) int {
 			}
 			df.Hidden = df.Hidden || line.Hidden
 			h.Lines = append(h.Lines, line)
+			left.Bytes -= min(len(l.Line), left.LineBytes)
 			shown++
 		}
 		df.Hunks = append(df.Hunks, h)
