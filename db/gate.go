@@ -31,6 +31,8 @@ type Verdict struct {
 	// with it (A26). Elsewhere is what was declared, for the audit.
 	Unread    string
 	Elsewhere []string
+	// Draft is the key of the drafts that the text was written in; they end with the decision. Empty: none do.
+	Draft string
 
 	Key  string
 	Hash []byte
@@ -84,6 +86,9 @@ func (s *Store) Decide(ctx context.Context, v Verdict) (VerdictAck, error) {
 				return err
 			}
 			if ack, w, err = s.decideGate(ctx, tx, v); err != nil {
+				return err
+			}
+			if err := s.usedDrafts(ctx, tx, v); err != nil {
 				return err
 			}
 			return s.storeAnswer(ctx, tx, v.Tenant, scope, v.Key, v.Hash, ack)

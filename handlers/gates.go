@@ -75,8 +75,8 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 	}
 	panel := s.gatePanel(r, g)
 	panel.Outcome = outcome
-	if kept != nil {
-		panel.Text, panel.AdoptURL, panel.Elsewhere = kept.Get("text"), kept.Get("adopt_url"), kept["reviewed_elsewhere"]
+	if err := s.keepText(r, &panel, kept); err != nil {
+		return err
 	}
 	htmx := r.Header.Get("HX-Request") != "" && r.Method == http.MethodPost
 	fragment := htmx && (outcome == nil || outcome.Kind != web.OutcomeStale)
@@ -289,7 +289,7 @@ func (s *server) verdict(r *http.Request, id uuid.UUID, values url.Values) (db.V
 		return db.Verdict{}, fault.New(fault.Malformed, "Nothing was decided: the form does not say which revision you saw. Open the page again.")
 	}
 	text := strings.TrimSpace(values.Get("text"))
-	if len([]rune(text)) > 20000 {
+	if len([]rune(text)) > maxText {
 		return db.Verdict{}, fault.New(fault.Invalid, "Nothing was decided: the text has more than 20,000 characters.").WithField("text")
 	}
 	hash, err := requestHash(r, values)
@@ -298,7 +298,7 @@ func (s *server) verdict(r *http.Request, id uuid.UUID, values url.Values) (db.V
 	}
 	v := db.Verdict{
 		Tenant: who(r).tenant, Gate: id, Revision: revision, Digest: values.Get("digest"), Verdict: policy.GateVerdict(values.Get("verdict")), Text: text,
-		Key: key, Hash: hash, By: who(r).person(), Audit: auditOf(r, act{}),
+		Key: key, Hash: hash, By: who(r).person(), Audit: auditOf(r, act{}), Draft: web.GateDraft(typeid.Format(typeid.Gate, id)),
 	}
 	v.Adopt, err = s.adopted(r, id, values.Get("resolution"), values.Get("adopt_url"))
 	return v, err

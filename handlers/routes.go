@@ -124,6 +124,8 @@ func (s *server) routes() []route {
 		page(post, "/gates/{id}/decisions", decider, s.postDecision),
 		page(post, "/gates/{id}/reopen", decider, s.postReopen),
 		page(post, "/gates/{id}/withdraw", decider, s.postWithdraw),
+		page(post, "/drafts/{key}", member, s.postDraft),
+		page(post, "/drafts/{key}/discard", member, s.postDraftDiscard),
 
 		// Tasks.
 		page(get, "/tasks", member, s.getTasks),

@@ -57,6 +57,8 @@ func flash(name string) *web.Flash {
 		return web.Done("A new run was started.")
 	case "cancel-asked":
 		return web.Done("The cancellation was recorded.")
+	case "draft-discarded":
+		return web.Done("The text was discarded.")
 	case "asked-again":
 		return web.Done("The request is open again.")
 	case "withdrawn":

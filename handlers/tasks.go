@@ -60,6 +60,10 @@ func (s *server) getTasks(w http.ResponseWriter, r *http.Request) error {
 func (s *server) getNewTask(w http.ResponseWriter, r *http.Request) error {
 	values := url.Values{}
 	data := web.NewTaskPageData{}
+	kept, err := s.keptDraft(r, web.NewTaskDraft(r.URL.Query().Get("from")))
+	if err != nil {
+		return err
+	}
 	if from := r.URL.Query().Get("from"); from != "" {
 		id, err := typeid.ParseField("from", typeid.Task, from)
 		if err != nil {
@@ -81,6 +85,10 @@ func (s *server) getNewTask(w http.ResponseWriter, r *http.Request) error {
 		}
 		data.StartedFrom = &web.Link{Text: t.Title, Href: web.TaskURL(from)}
 	}
+	if !kept.At.IsZero() {
+		values.Set("goal", kept.Text)
+	}
+	data.Draft = kept
 	return s.newTaskPage(w, r, http.StatusOK, data, values)
 }
 
@@ -97,6 +105,11 @@ func (s *server) newTaskPage(w http.ResponseWriter, r *http.Request, code int, d
 	data.Modes, data.Risks = web.CompletionModes(mode), web.LeastRisks(v.Get("risk"))
 	data.Title, data.Goal, data.BaseRef, data.Scope, data.Exclude = v.Get("title"), v.Get("goal"), v.Get("base_ref"), v.Get("scope"), v.Get("exclude")
 	data.PlanGate, data.AutoPR = v.Get("plan_gate") == "on", v.Get("auto_pr") == "on"
+	if data.Draft.Key == "" {
+		if d, err := parseDraft(v.Get("draft")); err == nil && d.gate == uuid.Nil {
+			data.Draft = web.Draft{Key: v.Get("draft"), Person: typeid.Format(typeid.User, who(r).user)}
+		}
+	}
 	// A refused form keeps its key: sending it again is the same request, until its content changes.
 	data.IdempotencyKey = db.NewSecret()
 	rules, err := s.store.Rules(r.Context(), who(r).tenant)
@@ -149,6 +162,7 @@ func (s *server) postTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.usedDraft(r, values.Get("draft"))
 	return see(w, r, web.TaskURL(typeid.Format(typeid.Task, ack.Task))+"?done=task-submitted")
 }
 

@@ -1,5 +1,5 @@
 // What pages cannot do without a script, and nothing else: an honest live chip, a pause, confirmation dialogs, relative
-// times, focus and announcement after an answer. Every action works without this file.
+// times, focus and announcement after an answer, drafts. Every action works without this file.
 "use strict";
 (() => {
 	const byId = (id) => document.getElementById(id);
@@ -77,12 +77,13 @@
 	const made = document.querySelector(".foot time");
 	const skew = made ? Date.now() - Date.parse(made.dateTime) : 0;
 	const opened = Date.now();
+	// A large skew is a wrong clock here, a small one is the time the page took to come.
+	const serverNow = () => Date.now() - (Math.abs(skew) > 3000 ? skew : 0);
 	const rough = (s) => s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
 	const ages = () => {
 		const chip = byId("live");
 		if (document.hidden || chip?.dataset.live === "stale") return;
-		// A large skew is a wrong clock here, a small one is the time the page took to come.
-		const now = Math.abs(skew) > 3000 ? Date.now() - skew : Date.now();
+		const now = serverNow();
 		each("[data-ago]", (node) => {
 			const d = Math.floor((now - Date.parse(node.dataset.ago)) / 1000);
 			const text = d < 0 ? "in " + rough(-d) : d < 5 ? "just now" : rough(d) + " ago";
@@ -192,6 +193,98 @@
 		box.showModal();
 		no.focus();
 	};
+
+	// --- drafts: a text is kept on the server while it is written, and in this tab until the server has it ---
+	const drafts = "textarea[data-draft]";
+	const unsaved = new Set(); // text areas whose text the server does not have
+	let saving = 0;
+	const nameOf = (area) => `draft ${area.dataset.person} ${area.dataset.draft}`;
+	const tab = { // a browser that refuses storage keeps no copies
+		keep(area, sent) {
+			try { sessionStorage.setItem(nameOf(area), JSON.stringify({ text: area.value, at: serverNow(), sent })); } catch { return; }
+		},
+		read(area) {
+			try { return JSON.parse(sessionStorage.getItem(nameOf(area))); } catch { return null; }
+		},
+		drop(test) {
+			try { for (const key of Object.keys(sessionStorage)) if (key.startsWith("draft ") && test(key)) sessionStorage.removeItem(key); } catch { return; }
+		},
+		// The page after a form was sent says whether it arrived.
+		settle(arrived) {
+			this.drop((key) => {
+				const copy = JSON.parse(sessionStorage.getItem(key));
+				if (copy.sent && !arrived) sessionStorage.setItem(key, JSON.stringify({ ...copy, sent: false }));
+				return copy.sent && arrived;
+			});
+		},
+	};
+	const save = async (area, leaving) => {
+		const text = area.value;
+		try {
+			const answer = await fetch("/drafts/" + area.dataset.draft, { method: "POST", keepalive: leaving, redirect: "manual", body: new URLSearchParams({ text }) });
+			if (answer.status !== 204 || area.value !== text || !unsaved.delete(area)) return;
+			tab.drop((key) => key === nameOf(area));
+		} catch { return; } // the copy in this tab stays
+	};
+	const saveAll = (leaving) => unsaved.forEach((area) => area.isConnected ? save(area, leaving) : unsaved.delete(area));
+	const written = (area) => {
+		unsaved.add(area);
+		tab.keep(area);
+		clearTimeout(saving);
+		saving = setTimeout(saveAll, 5000, false);
+	};
+	document.addEventListener("input", (e) => { if (e.target.matches?.(drafts)) written(e.target); });
+	addEventListener("pagehide", () => saveAll(true));
+
+	// What was sent is kept by nobody, unless the answer says that it did not arrive.
+	document.addEventListener("submit", (e) => {
+		if (e.defaultPrevented) return;
+		const gone = e.target.dataset.discards;
+		if (gone) {
+			unsaved.clear();
+			tab.drop((key) => key.endsWith(" " + gone) || key.includes(` ${gone}:`));
+			return;
+		}
+		for (const area of e.target.elements) {
+			if (!area.matches(drafts) || !area.value) continue;
+			unsaved.delete(area);
+			tab.keep(area, true);
+		}
+	}, true);
+	document.addEventListener("htmx:after:request", (e) => {
+		const form = e.detail.ctx?.sourceElement;
+		if (e.detail.ctx?.response?.status < 400 && form?.matches?.("form")) {
+			for (const area of form.elements) {
+				if (!area.matches(drafts)) continue;
+				unsaved.delete(area);
+				tab.drop((key) => key === nameOf(area));
+			}
+		}
+	});
+	const restore = () => each(drafts, (area) => {
+		const copy = unsaved.has(area) ? null : tab.read(area);
+		if (!copy) return;
+		if (copy.at < Number(area.dataset.kept || 0)) { // the server has what came later
+			tab.drop((key) => key === nameOf(area));
+			return;
+		}
+		if (area.value !== copy.text) {
+			area.value = copy.text;
+			const note = document.querySelector(`[data-kept-of="${area.dataset.draft}"]`);
+			if (note && copy.text) {
+				note.hidden = false;
+				note.firstElementChild.textContent = `Your text of ${clock(copy.at)} was kept.`;
+			}
+		}
+		written(area);
+	});
+	document.addEventListener("htmx:after:swap", restore);
+	addEventListener("DOMContentLoaded", () => {
+		tab.settle(!!byId("flash"));
+		const mine = document.querySelector(drafts)?.dataset.person;
+		if (mine) tab.drop((key) => !key.startsWith(`draft ${mine} `)); // somebody else wrote it
+		restore();
+	});
 
 	// --- small conveniences ---
 	each("[data-copy]", (button) => {

@@ -63,6 +63,7 @@ type GatePanelData struct {
 
 	Outcome   *Outcome      // result of the post this panel answers; nil on a plain page
 	Text      string        // the person's text, kept
+	Draft     Draft         // where the text is kept while it is written
 	Unshown   []UnshownView // parts of the patch that an approver declares to have read elsewhere (A26)
 	Elsewhere []string      // those that are ticked, kept
 	AdoptURL  string

@@ -33,6 +33,8 @@ import (
 //	                              resolution=retry|adopt and adopt_url (reconcile gates only)
 //	POST /gates/{id}/reopen       idempotency_key    "Ask again"
 //	POST /gates/{id}/withdraw     idempotency_key
+//	POST /drafts/{key}            text; what is written and not sent yet, kept by app.js
+//	POST /drafts/{key}/discard
 //	GET  /pulls/{id}              PullPage           pull request of the local forge
 //	POST /pulls/{id}/merge        head, idempotency_key
 //	GET  /repositories            RepositoriesPage

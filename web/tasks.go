@@ -42,6 +42,7 @@ type NewTaskPageData struct {
 	Risks          []Option // least risk classes
 	Title          string
 	Goal           string
+	Draft          Draft // where the goal is kept while it is written
 	BaseRef        string
 	Scope          string // path globs, one a line
 	Exclude        string

@@ -311,7 +311,7 @@ func (b *tab) submitTask(k rig.Task) (run string) {
 	b.do("write the goal", chromedp.SetValue(chromedp.CSS("#f-goal"), k.Goal))
 	b.openDetails("#f-title")
 	b.write("#f-title", k.Title)
-	b.click(`form[action="/tasks"] button[type=submit]`)
+	b.click(`form[action="/tasks"] button[data-once]`)
 	b.until("the task's page", `/^\/tasks\/task_/.test(location.pathname) && document.querySelector('a[href^="/runs/run_"]')`)
 	return eval[string](b, `document.querySelector('a[href^="/runs/run_"]').getAttribute("href").match(/run_[0-9a-z]+/)[0]`)
 }
