@@ -122,7 +122,7 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 	if err != nil {
 		return web.RunPanelData{}, err
 	}
-	v.StateSeconds = web.StateTimes(events, now)
+	v.StateSeconds, v.Stretches = web.StateTimes(events, now), web.Stretches(events, now)
 	if info.State.Terminal() || info.State == run.Cancelling {
 		v.EndedFrom, v.WaitedFor = web.EndedFrom(events), waitedFor(events)
 	}

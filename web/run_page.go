@@ -65,6 +65,7 @@ type RunView struct {
 	NextAction   *Link // what to do now, for this person
 	MayCancel    bool
 	StateSeconds map[string]time.Duration // time spent per state so far, from StateTimes; may be nil
+	Stretches    []Stretch                // where the time went, from Stretches; may be nil
 }
 
 // GateRef names a gate in lists and sentences.

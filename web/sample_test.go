@@ -67,7 +67,7 @@ func sampleRun() web.RunView {
 	return web.RunView{
 		ID: runID, TaskID: taskID, Title: goal, Repository: repo, Mode: "pr_created", State: "WAITING_FOR_APPROVAL",
 		Since: ago(7 * time.Minute), Created: ago(30 * time.Minute), Attempt: 2, MaxAttempts: 3, Gate: &gate, PatchGate: true, MyTurn: true, MayCancel: true,
-		StateSeconds: web.StateTimes(sampleEvents(), now),
+		StateSeconds: web.StateTimes(sampleEvents(), now), Stretches: web.Stretches(sampleEvents(), now),
 	}
 }
 
