@@ -95,13 +95,11 @@ func (s *server) apiRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	if info.Reason == run.CodeQueueTimeout {
 		// What it waited for is in the event that ended it, its last.
-		last, err := s.eventsAfter(r, info, info.Version-1, 1)
-		if err != nil {
-			return err
-		}
 		now := time.Now()
 		shown := runView(info, now)
-		shown.WaitedFor = waitedFor(last)
+		if shown.WaitedFor, err = s.waitedFor(r, info); err != nil {
+			return err
+		}
 		answer.Sentence = web.StateSentence(shown, now)
 	}
 	return s.answer(w, r, http.StatusOK, answer)

@@ -40,7 +40,7 @@ func logLines(log []byte, most int) (lines []string, total, cut int) {
 func joinLines(lines []string) string { return strings.Join(lines, "\n") }
 
 // runPage reads what the page of a run shows.
-func (s *server) runPage(r *http.Request, id uuid.UUID, from int64) (web.RunPageData, error) {
+func (s *server) runPage(r *http.Request, id uuid.UUID, at window) (web.RunPageData, error) {
 	ctx, p := r.Context(), who(r)
 	info, err := s.store.RunInfo(ctx, p.tenant, id)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *server) runPage(r *http.Request, id uuid.UUID, from int64) (web.RunPage
 	if data.Panel, err = s.runPanel(r, info, gates, now); err != nil {
 		return data, err
 	}
-	if data.Timeline, err = s.timeline(r, info, from, now); err != nil {
+	if data.Timeline, err = s.timeline(r, info, at, now); err != nil {
 		return data, err
 	}
 	if data.Facts, err = s.runFacts(r, info); err != nil {
@@ -118,13 +118,16 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 			v.MyTurn = g.RequestedBy != p.user && p.mayDecide(g.Role)
 		}
 	}
-	events, err := s.eventsAfter(r, info, 0, maxTransitions)
+	events, err := s.moves(r, info)
 	if err != nil {
 		return web.RunPanelData{}, err
 	}
 	v.StateSeconds, v.Stretches = web.StateTimes(events, now), web.Stretches(events, now)
 	if info.State.Terminal() || info.State == run.Cancelling {
-		v.EndedFrom, v.WaitedFor = web.EndedFrom(events), waitedFor(events)
+		v.EndedFrom = web.EndedFrom(events)
+		if v.WaitedFor, err = s.waitedFor(r, info); err != nil {
+			return web.RunPanelData{}, err
+		}
 	}
 	if info.Queued != "" {
 		wait, err := s.store.Why(r.Context(), p.tenant, info.ID)
@@ -161,57 +164,6 @@ func pullRef(p db.PullInfo) web.PullRef {
 		ref.Href = web.PullURL(typeid.Format(typeid.Pull, p.ID))
 	}
 	return ref
-}
-
-// timeline reads a window of events. Without a start it is the newest ones.
-func (s *server) timeline(r *http.Request, info db.RunInfo, from int64, now time.Time) (web.TimelineData, error) {
-	id := typeid.Format(typeid.Run, info.ID)
-	after := max(info.Version-timelineWindow, 0)
-	if from > 0 {
-		after = min(from-1, info.Version)
-	}
-	data := web.TimelineData{RunID: id, Created: info.CreatedAt, Now: now, Before: int(after), PrevAttempt: -1}
-	var err error
-	if data.Events, err = s.eventsAfter(r, info, after, timelineWindow); err != nil {
-		return data, err
-	}
-	last := after + int64(len(data.Events))
-	data.After = int(max(info.Version-last, 0))
-	if after > 0 {
-		data.BeforeURL = web.RunWindowURL(id, max(after-timelineWindow+1, 1))
-	}
-	if data.After > 0 {
-		data.AfterURL = web.RunWindowURL(id, last+1)
-	}
-	return data, nil
-}
-
-func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limit int32) ([]web.TimelineEvent, error) {
-	events, err := s.store.Events(r.Context(), info.Tenant, info.ID, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	var shown []web.TimelineEvent
-	for _, e := range events {
-		if e.Seq > info.Version {
-			// Newer than the rest of what is shown. A client that had it would not be sent the rest again.
-			break
-		}
-		t, err := timelineEvent(e)
-		if err != nil {
-			return nil, err
-		}
-		shown = append(shown, t)
-	}
-	return shown, nil
-}
-
-// waitedFor is what the last event says that the run had waited for.
-func waitedFor(events []web.TimelineEvent) string {
-	if len(events) == 0 {
-		return ""
-	}
-	return web.WaitedFor(events[len(events)-1])
 }
 
 // runFacts is the side column.

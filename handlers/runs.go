@@ -13,13 +13,9 @@ import (
 )
 
 const (
-	pageSize = 50
-	// The timeline shows the first events and the last ones; a window in between is a link away.
-	timelineWindow = 250
-	maxSteps       = 200
-	// maxTransitions bounds what the rail is made of: more than any policy's limits allow a run.
-	maxTransitions = 2000
-	maxTailLines   = 60
+	pageSize     = 50
+	maxSteps     = 200
+	maxTailLines = 60
 )
 
 // getRuns lists runs.
@@ -87,11 +83,11 @@ func (s *server) getRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	from, err := queryInt(r, "from", 0, 0, 1<<40)
+	at, err := readWindow(r)
 	if err != nil {
 		return err
 	}
-	data, err := s.runPage(r, id, from)
+	data, err := s.runPage(r, id, at)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (s *server) streamRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var parts sentParts
+	parts := sentParts{bare: r.URL.Query().Get("rows") == "none"}
 	return s.stream(w, r, id, func(after int64) (message, bool, error) { return s.runMessage(r, id, after, &parts) })
 }
 
@@ -83,6 +83,8 @@ func (s *server) streamRun(w http.ResponseWriter, r *http.Request) error {
 type sentParts struct {
 	parts web.RunParts
 	at    time.Time
+	// bare says that the client's timeline does not reach the end, so that no row belongs behind it.
+	bare bool
 }
 
 // news reports whether the parts are others than those that were sent, not more often than every partsGap.
@@ -111,7 +113,7 @@ func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64, sent *se
 	if info.Version <= after && !sent.news(parts, now) {
 		return message{seq: after}, false, nil
 	}
-	*sent = sentParts{parts, now}
+	sent.parts, sent.at = parts, now
 	data := web.RunLiveData{RunParts: parts, Rows: web.TimelineData{RunID: typeid.Format(typeid.Run, id), Created: info.CreatedAt, Now: now, PrevAttempt: -1}}
 	if data.Panel, err = s.runPanel(r, info, gates, now); err != nil {
 		return message{}, false, err
@@ -128,6 +130,9 @@ func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64, sent *se
 		if e.From != e.To {
 			data.Stage = web.StateSentence(data.Panel.Run, now)
 		}
+	}
+	if sent.bare {
+		data.Rows.Events, last = nil, info.Version
 	}
 	return message{seq: last, body: web.RunLive(data), last: info.State.Terminal() && last >= info.Version}, true, nil
 }

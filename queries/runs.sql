@@ -79,6 +79,14 @@ CROSS JOIN LATERAL (SELECT coalesce(sum(extract(epoch FROM y.ended_at - y.acquir
 SELECT seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND seq > $3 ORDER BY seq LIMIT $4;
 
+-- name: RunMoves :many
+-- What the rail and the times of a run are made of: its events without what they carry, some from each end of a long log. Both
+-- ends are found by (run_id, seq), so that a log of any length costs the same.
+SELECT h.seq, h.kind, h.from_state, h.to_state, h.at FROM run_events h WHERE h.tenant_id = @tenant_id AND h.run_id = @run_id AND h.seq <= @head::bigint
+UNION ALL
+SELECT t.seq, t.kind, t.from_state, t.to_state, t.at FROM run_events t
+WHERE t.tenant_id = @tenant_id AND t.run_id = @run_id AND t.seq > @tail::bigint AND t.seq <= @version::bigint ORDER BY seq;
+
 -- name: ReplayEvents :many
 SELECT tenant_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
 FROM run_events WHERE run_id = $1 ORDER BY seq;

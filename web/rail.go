@@ -126,15 +126,17 @@ func markWords(mark string) string {
 }
 
 // StateTimes sums the time a run has spent in each state, from its transitions in order. Time at a gate is counted under
-// "gate:" and the gate's kind.
+// "gate:" and the gate's kind; a jump of the numbers counts for nothing.
 func StateTimes(events []TimelineEvent, now time.Time) map[string]time.Duration {
 	times := map[string]time.Duration{}
-	state, since := "", time.Time{}
+	state, since, seq := "", time.Time{}, int64(0)
 	for _, ev := range events {
 		if ev.To == "" {
 			continue
 		}
-		if state != "" {
+		jumped := jumps(seq, ev.Seq)
+		seq = max(ev.Seq, seq)
+		if state != "" && !jumped {
 			times[state] += ev.At.Sub(since)
 		}
 		state, since = stationOf(ev, state), ev.At

@@ -20,8 +20,8 @@ import (
 //	POST /tasks/{id}/runs         idempotency_key    "Run again"
 //	POST /tasks/{id}/cancel       reason, idempotency_key
 //	GET  /runs                    RunsPage           ?q= &state= &repository= &before= | &after=
-//	GET  /runs/{id}               RunPage            ?from=SEQ (window that begins there) &level=
-//	GET  /runs/{id}/stream        server-sent events ?after=SEQ (RunLive fragments)
+//	GET  /runs/{id}               RunPage            ?from=SEQ (window that begins there) | ?at=SEQ (window around it)
+//	GET  /runs/{id}/stream        server-sent events ?after=SEQ (RunLive fragments) &rows=none
 //	GET  /runs/{id}/cancel        CancelPage
 //	POST /runs/{id}/cancel        reason, idempotency_key
 //	GET  /runs/{id}/steps/{step}  StepPage: one step's log
@@ -88,7 +88,7 @@ func RunURL(id string) string { return sub("/runs", id) }
 // RunEventURL is the permalink of one event: the server renders the window around it and the browser marks it.
 func RunEventURL(id string, seq int64) string {
 	n := strconv.FormatInt(seq, 10)
-	return RunURL(id) + "?from=" + n + "#e" + n
+	return RunURL(id) + "?at=" + n + "#e" + n
 }
 
 // RunWindowURL is the run page with the timeline from an event on.
@@ -96,9 +96,14 @@ func RunWindowURL(id string, from int64) string {
 	return RunURL(id) + "?from=" + strconv.FormatInt(from, 10) + "#timeline"
 }
 
-// RunStreamURL is the event stream of a run page that was rendered with events up to after.
-func RunStreamURL(id string, after int64) string {
-	return sub("/runs", id, "stream") + "?after=" + strconv.FormatInt(after, 10)
+// RunStreamURL is the event stream of a run page that was rendered with events up to after. A page that does not show the
+// newest rows asks for none: its state stays live, and nothing is appended behind a gap.
+func RunStreamURL(id string, after int64, rows bool) string {
+	u := sub("/runs", id, "stream") + "?after=" + strconv.FormatInt(after, 10)
+	if !rows {
+		u += "&rows=none"
+	}
+	return u
 }
 
 // RunCancelURL is the confirmation page, and takes its POST.

@@ -18,7 +18,7 @@ func runStream(d RunPageData) string {
 	if !d.Live {
 		return ""
 	}
-	return RunStreamURL(d.Panel.Run.ID, d.LastSeq)
+	return RunStreamURL(d.Panel.Run.ID, d.LastSeq, d.Timeline.Grows())
 }
 
 func runBadge(r RunView) ui.Status {
@@ -117,6 +117,14 @@ func roundTo(d time.Duration) time.Duration {
 }
 
 func eventAnchor(ev TimelineEvent) string { return "e" + eventLabel(ev) }
+
+// eventHref is an event's permalink; a fact has none but its place on the page.
+func eventHref(d TimelineData, ev TimelineEvent) string {
+	if ev.Seq > 0 {
+		return RunEventURL(d.RunID, ev.Seq)
+	}
+	return "#" + eventAnchor(ev)
+}
 
 // eventLabel is the event's number in the run's log, or the id of a fact. Facts are labelled by trusted characters only.
 func eventLabel(ev TimelineEvent) string {

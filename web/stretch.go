@@ -10,7 +10,7 @@ import (
 
 // Stretch is how long a run spent on one kind of thing, over its whole life.
 type Stretch struct {
-	Kind string // queue, agent, verify, people, forge, stop
+	Kind string // queue, agent, verify, people, forge, stop, unread
 	Took time.Duration
 	Now  bool // the run is at it
 }
@@ -23,19 +23,23 @@ var stretchKinds = []struct{ kind, words string }{
 	{"people", "people"},
 	{"forge", "CI and forge"},
 	{"stop", "stopping"},
+	{"unread", "not looked at"},
 }
 
 // Stretches says where a run's time went, from its events in order: the answer to "why did this take nine hours". The present
 // stage lasts until now. What took no time is left out. Working states count as waiting in the queue until a worker holds
-// a lease, because nothing happens meanwhile.
+// a lease, because nothing happens meanwhile. Where the events' numbers jump, nobody knows, and the bar says so.
 func Stretches(events []TimelineEvent, now time.Time) []Stretch {
 	took := map[string]time.Duration{}
-	state, held, since := "", false, time.Time{}
+	state, held, since, seq := "", false, time.Time{}, int64(0)
 	for _, ev := range events {
-		if state != "" {
+		switch {
+		case jumps(seq, ev.Seq):
+			took["unread"] += max(ev.At.Sub(since), 0)
+		case state != "":
 			took[stretchOf(state, held)] += max(ev.At.Sub(since), 0)
 		}
-		since = ev.At
+		since, seq = ev.At, max(ev.Seq, seq)
 		if ev.To != "" {
 			state = ev.To
 		}
@@ -59,6 +63,9 @@ func Stretches(events []TimelineEvent, now time.Time) []Stretch {
 	}
 	return all
 }
+
+// jumps reports whether events between two numbers are missing; facts have the number 0.
+func jumps(before, seq int64) bool { return seq > before+1 && before > 0 }
 
 func stretchOf(state string, held bool) string {
 	switch state {

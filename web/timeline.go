@@ -1,8 +1,12 @@
 package web
 
-import "time"
+import (
+	"time"
 
-// TimelineData is a window of a run's events.
+	"github.com/a-h/templ"
+)
+
+// TimelineData is a window of a run's events: the whole log, its beginning and its end with a gap between, or a part of it.
 type TimelineData struct {
 	RunID     string
 	Created   time.Time // elapsed times are counted from here
@@ -12,6 +16,12 @@ type TimelineData struct {
 	BeforeURL string
 	After     int // events after the window; 0 when it reaches the end
 	AfterURL  string
+	// GapAt is the index in Events behind which Gap events are left out; 0: none are.
+	GapAt  int
+	Gap    int
+	GapURL string
+	At     int64  // the event that was asked for; 0: none
+	Note   string // what has to be said about the window, in words
 	// PrevAttempt is the attempt of the event before the window's first, so that no heading is repeated; -1: none.
 	PrevAttempt int
 }
@@ -27,4 +37,18 @@ type TimelineEvent struct {
 	From, To  string // states; equal or empty when unchanged
 	Attempt   int
 	Data      map[string]any // the event's payload, decoded
+}
+
+// Grows reports whether new events belong at the end of this window.
+func (d TimelineData) Grows() bool { return d.After == 0 }
+
+// wanted reports whether the event is the one that was asked for.
+func (d TimelineData) wanted(ev TimelineEvent) bool { return d.At > 0 && ev.Seq == d.At }
+
+// marked tells assistive technology too which event was asked for.
+func marked(d TimelineData, ev TimelineEvent) templ.Attributes {
+	if d.wanted(ev) {
+		return templ.Attributes{"aria-current": "true"}
+	}
+	return templ.Attributes{}
 }

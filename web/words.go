@@ -222,3 +222,15 @@ func relFor(href string) string {
 	}
 	return "external nofollow noopener noreferrer"
 }
+
+// counted is ui.Count for numbers that may be long: "1,180 events".
+func counted(n int, one, many string) string {
+	if n < 1000 {
+		return ui.Count(n, one, many)
+	}
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s + " " + many
+}

@@ -790,6 +790,63 @@ func (q *Queries) RunEvents(ctx context.Context, db DBTX, tenantID uuid.UUID, ru
 	return items, nil
 }
 
+const runMoves = `-- name: RunMoves :many
+SELECT h.seq, h.kind, h.from_state, h.to_state, h.at FROM run_events h WHERE h.tenant_id = $1 AND h.run_id = $2 AND h.seq <= $3::bigint
+UNION ALL
+SELECT t.seq, t.kind, t.from_state, t.to_state, t.at FROM run_events t
+WHERE t.tenant_id = $1 AND t.run_id = $2 AND t.seq > $4::bigint AND t.seq <= $5::bigint ORDER BY seq
+`
+
+type RunMovesParams struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	RunID    uuid.UUID `json:"run_id"`
+	Head     int64     `json:"head"`
+	Tail     int64     `json:"tail"`
+	Version  int64     `json:"version"`
+}
+
+type RunMovesRow struct {
+	Seq       int64     `json:"seq"`
+	Kind      string    `json:"kind"`
+	FromState string    `json:"from_state"`
+	ToState   string    `json:"to_state"`
+	At        time.Time `json:"at"`
+}
+
+// What the rail and the times of a run are made of: its events without what they carry, some from each end of a long log. Both
+// ends are found by (run_id, seq), so that a log of any length costs the same.
+func (q *Queries) RunMoves(ctx context.Context, db DBTX, arg RunMovesParams) ([]RunMovesRow, error) {
+	rows, err := db.Query(ctx, runMoves,
+		arg.TenantID,
+		arg.RunID,
+		arg.Head,
+		arg.Tail,
+		arg.Version,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunMovesRow
+	for rows.Next() {
+		var i RunMovesRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Kind,
+			&i.FromState,
+			&i.ToState,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runSpent = `-- name: RunSpent :one
 WITH leases AS (
     SELECT phase, acquired_at, ended_at FROM ended_leases WHERE ended_leases.run_id = $1

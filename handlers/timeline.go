@@ -1,0 +1,133 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"signalbox/db"
+	"signalbox/internal/typeid"
+	"signalbox/web"
+)
+
+// What a timeline shows at once: of a long log its beginning and its end, or a window anywhere in it.
+const (
+	timelineHead   = 200
+	timelineTail   = 50
+	timelineWindow = timelineHead + timelineTail
+	// timelineBefore is how many events stand before the one that was asked for.
+	timelineBefore = 100
+	// maxMoves bounds what rail and times are made of; of a longer log both ends are looked at.
+	maxMoves = 2000
+)
+
+// window is the part of a log that was asked for; at most one of both is set.
+type window struct {
+	from int64 // begins there
+	at   int64 // lies around it
+}
+
+func readWindow(r *http.Request) (w window, err error) {
+	if w.from, err = queryInt(r, "from", 0, 0, 1<<40); err != nil {
+		return w, err
+	}
+	w.at, err = queryInt(r, "at", 0, 0, 1<<40)
+	return w, err
+}
+
+// after is the last event before the window, and whether one was asked for at all.
+func (w window) after(version int64) (int64, bool) {
+	switch {
+	case version <= timelineWindow:
+		return 0, true
+	case w.at > 0:
+		return min(max(w.at-timelineBefore-1, 0), version-timelineWindow), true
+	case w.from > 0:
+		return min(w.from-1, version), true
+	}
+	return 0, false
+}
+
+// timeline reads a part of the run's log, never more than timelineWindow events of it.
+func (s *server) timeline(r *http.Request, info db.RunInfo, w window, now time.Time) (web.TimelineData, error) {
+	id := typeid.Format(typeid.Run, info.ID)
+	data := web.TimelineData{RunID: id, Created: info.CreatedAt, Now: now, PrevAttempt: -1, At: w.at}
+	if w.at > info.Version {
+		data.Note = fmt.Sprintf("Event #%d is not there: the log of this run ends with #%d. The end is shown.", w.at, info.Version)
+	}
+	after, whole := w.after(info.Version)
+	if !whole {
+		return data, s.bothEnds(r, info, &data)
+	}
+	var err error
+	if data.Events, err = s.eventsAfter(r, info, after, timelineWindow); err != nil {
+		return data, err
+	}
+	last := after + int64(len(data.Events))
+	data.Before, data.After = int(after), int(max(info.Version-last, 0))
+	if after > 0 {
+		data.BeforeURL = web.RunWindowURL(id, max(after-timelineWindow+1, 1))
+	}
+	if data.After > 0 {
+		data.AfterURL = web.RunWindowURL(id, last+1)
+	}
+	return data, nil
+}
+
+// bothEnds reads the beginning and the end of a long log.
+func (s *server) bothEnds(r *http.Request, info db.RunInfo, data *web.TimelineData) error {
+	head, err := s.eventsAfter(r, info, 0, timelineHead)
+	if err != nil {
+		return err
+	}
+	tail, err := s.eventsAfter(r, info, info.Version-timelineTail, timelineTail)
+	if err != nil {
+		return err
+	}
+	data.Events = append(head, tail...)
+	data.GapAt, data.Gap, data.GapURL = len(head), int(info.Version)-len(head)-len(tail), web.RunWindowURL(data.RunID, timelineHead+1)
+	return nil
+}
+
+// eventsAfter reads at most limit events, none newer than the rest of what is shown.
+func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limit int32) ([]web.TimelineEvent, error) {
+	events, err := s.store.Events(r.Context(), info.Tenant, info.ID, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	var shown []web.TimelineEvent
+	for _, e := range events {
+		if e.Seq > info.Version {
+			// Newer than the rest of what is shown. A client that had it would not be sent the rest again.
+			break
+		}
+		t, err := timelineEvent(e)
+		if err != nil {
+			return nil, err
+		}
+		shown = append(shown, t)
+	}
+	return shown, nil
+}
+
+// moves are the run's events without what they carry: enough for the rail and the times.
+func (s *server) moves(r *http.Request, info db.RunInfo) ([]web.TimelineEvent, error) {
+	moves, err := s.store.Moves(r.Context(), info.Tenant, info.ID, info.Version, maxMoves)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]web.TimelineEvent, 0, len(moves))
+	for _, m := range moves {
+		events = append(events, web.TimelineEvent{Seq: m.Seq, Kind: string(m.Kind), From: string(m.From), To: string(m.To), At: m.At})
+	}
+	return events, nil
+}
+
+// waitedFor is what the last event says that the run had waited for.
+func (s *server) waitedFor(r *http.Request, info db.RunInfo) (string, error) {
+	last, err := s.eventsAfter(r, info, info.Version-1, 1)
+	if err != nil || len(last) == 0 {
+		return "", err
+	}
+	return web.WaitedFor(last[0]), nil
+}
