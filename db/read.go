@@ -155,6 +155,7 @@ func (s *Store) TaskEvents(ctx context.Context, tenant, task uuid.UUID) ([]TaskE
 // RunFilter narrows a list of runs; zero members do not.
 type RunFilter struct {
 	State            run.State
+	View             View
 	Task, Repository uuid.UUID
 	Query            string
 	Before           Cursor
@@ -188,6 +189,13 @@ func (r RunInfo) Cursor() Cursor { return Cursor{r.CreatedAt, r.ID} }
 
 // Runs lists runs, the newest first.
 func (s *Store) Runs(ctx context.Context, tenant uuid.UUID, f RunFilter) ([]RunInfo, error) {
+	if f.View != "" {
+		ids, err := s.among(ctx, tenant, f)
+		if err != nil {
+			return nil, fmt.Errorf("list runs: %w", err)
+		}
+		return s.runs(ctx, tenant, ids)
+	}
 	at, id := f.Before.down()
 	ids, err := s.q.PageRuns(ctx, s.pool, sqlc.PageRunsParams{
 		TenantID: tenant, State: string(f.State), TaskID: pointer(f.Task), RepositoryID: pointer(f.Repository), Query: f.Query,

@@ -82,11 +82,11 @@ func inboxItem(g db.WaitingGate, why string) web.InboxItem {
 	return item
 }
 
-// states turns a list of words into the choices of a filter.
-func states[T ~string](all []T, selected string) []web.Option {
-	options := []web.Option{{Label: "any state", Selected: selected == ""}}
+// states turns a list of states into the choices of a filter; the form itself offers "any".
+func states[T run.State | run.TaskState](all []T, selected T) []web.Option {
+	var options []web.Option
 	for _, state := range all {
-		options = append(options, web.Option{Value: string(state), Label: string(state), Selected: string(state) == selected})
+		options = append(options, web.Option{Value: string(state), Label: web.StateLabel(state), Selected: state == selected})
 	}
 	return options
 }
@@ -109,12 +109,12 @@ func (s *server) repositoryOptions(r *http.Request, selected string) ([]web.Opti
 func (s *server) repositoryFilter(r *http.Request, selected string) ([]web.Option, uuid.UUID, error) {
 	options, err := s.repositoryOptions(r, selected)
 	if err != nil || selected == "" {
-		return append([]web.Option{{Label: "any repository", Selected: true}}, options...), uuid.Nil, err
+		return options, uuid.Nil, err
 	}
 	for _, o := range options {
 		if o.Selected {
 			id, err := typeid.Parse(typeid.Repo, o.Value)
-			return append([]web.Option{{Label: "any repository"}}, options...), id, err
+			return options, id, err
 		}
 	}
 	return nil, uuid.Nil, fault.New(fault.Invalid, "Nothing is shown: there is no such repository here.").WithField("repository")
@@ -122,7 +122,7 @@ func (s *server) repositoryFilter(r *http.Request, selected string) ([]web.Optio
 
 // pager offers the next page, and the beginning again from any later one.
 func pager(r *http.Request, shown int, next string) web.Pager {
-	p := web.Pager{Shown: shown, Total: -1}
+	p := web.Pager{Shown: shown}
 	q := r.URL.Query()
 	if q.Get("before") != "" {
 		first := r.URL.Query()

@@ -18,38 +18,6 @@ const (
 	maxTailLines = 60
 )
 
-// getRuns lists runs.
-func (s *server) getRuns(w http.ResponseWriter, r *http.Request) error {
-	q, p := r.URL.Query(), who(r)
-	filter := db.RunFilter{State: run.State(q.Get("state")), Query: q.Get("q"), Limit: pageSize + 1}
-	var err error
-	if filter.Before, err = readCursor(q.Get("before")); err != nil {
-		return err
-	}
-	repositories, chosen, err := s.repositoryFilter(r, q.Get("repository"))
-	if err != nil {
-		return err
-	}
-	filter.Repository = chosen
-	list, err := s.store.Runs(r.Context(), p.tenant, filter)
-	if err != nil {
-		return err
-	}
-	list, next := more(list, pageSize)
-	data := web.RunsPageData{Shell: s.shell(r), Query: filter.Query, States: states(run.States(), string(filter.State)), AnyAtAll: len(list) > 0,
-		FiltersSet: filter.Query != "" || filter.State != "" || q.Get("repository") != "", Pager: pager(r, len(list), next)}
-	data.Repositories = repositories
-	for _, info := range list {
-		data.Rows = append(data.Rows, runRow(info))
-	}
-	if len(list) == 0 {
-		if data.AnyAtAll, err = s.store.AnyRun(r.Context(), p.tenant); err != nil {
-			return err
-		}
-	}
-	return s.render(w, r, http.StatusOK, web.RunsPage(data))
-}
-
 func runRow(r db.RunInfo) web.RunRow {
 	row := web.RunRow{
 		ID: typeid.Format(typeid.Run, r.ID), TaskID: typeid.Format(typeid.Task, r.Task), Title: r.TaskTitle, Repository: r.RepositoryName,

@@ -38,7 +38,7 @@ func (s *server) getTasks(w http.ResponseWriter, r *http.Request) error {
 	}
 	list, next := more(list, pageSize)
 	data := web.TasksPageData{
-		Shell: s.shell(r), States: states(run.TaskStates(), string(filter.State)), AnyAtAll: len(list) > 0, Pager: pager(r, len(list), next),
+		Shell: s.shell(r), States: states(run.TaskStates(), filter.State), Pager: pager(r, len(list), next),
 		Filter: web.TaskFilter{Query: filter.Query, Mine: mine, Set: filter.Query != "" || mine || filter.State != "" || q.Get("repository") != ""},
 	}
 	data.Repositories = repositories
@@ -48,10 +48,14 @@ func (s *server) getTasks(w http.ResponseWriter, r *http.Request) error {
 			LastRunID: typeid.Format(typeid.Run, t.LastRun), RunState: string(t.LastRunState), Runs: t.RunsUsed, Created: t.CreatedAt,
 		})
 	}
-	if len(list) == 0 {
-		if data.AnyAtAll, err = s.store.AnyTask(r.Context(), p.tenant); err != nil {
-			return err
+	data.Pager.Tally, err = tally(data.Filter.Set, func(all bool) (int, error) {
+		if all {
+			return s.store.CountTasks(r.Context(), p.tenant, db.TaskFilter{})
 		}
+		return s.store.CountTasks(r.Context(), p.tenant, filter)
+	})
+	if err != nil {
+		return err
 	}
 	return s.render(w, r, http.StatusOK, web.TasksPage(data))
 }

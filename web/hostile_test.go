@@ -79,7 +79,7 @@ func hostilePages(t *testing.T, payload string, all bool) map[string]templ.Compo
 		"inbox":        bad(sampleInbox(), web.InboxPage, payload, all),
 		"tasks":        bad(sampleTasks(), web.TasksPage, payload, all),
 		"task":         bad(sampleTask(), web.TaskPage, payload, all),
-		"runs":         bad(web.RunsPageData{Shell: shell(), Rows: sampleRows(), AnyAtAll: true}, web.RunsPage, payload, all),
+		"runs":         bad(web.RunsPageData{Shell: shell(), Rows: sampleRows()}, web.RunsPage, payload, all),
 		"run":          bad(sampleRunPage(), web.RunPage, payload, all),
 		"run failed":   bad(failedRun(), web.RunPage, payload, all),
 		"run succeeds": bad(succeededRun(), web.RunPage, payload, all),

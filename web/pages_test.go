@@ -40,8 +40,8 @@ func pages(t *testing.T) map[string]templ.Component {
 			IdempotencyKey: "K2", Errors: map[string]string{"goal": "Say what should change.", "base_ref": "There is no branch, tag or commit of this name."},
 		}),
 		"task":           web.TaskPage(sampleTask()),
-		"runs":           web.RunsPage(web.RunsPageData{Shell: shell(), Rows: sampleRows(), AnyAtAll: true, Pager: web.Pager{Older: "/runs?before=x", Shown: 6, Total: 41}}),
-		"runs_filtered":  web.RunsPage(web.RunsPageData{Shell: shell(), Query: "nothing", FiltersSet: true, AnyAtAll: true}),
+		"runs":           web.RunsPage(sampleRuns()),
+		"runs_filtered":  web.RunsPage(filteredRuns()),
 		"run_waiting":    web.RunPage(sampleRunPage()),
 		"run_failed":     web.RunPage(failedRun()),
 		"run_cancelling": web.RunPage(cancellingRun()),
@@ -89,13 +89,26 @@ func withTurns(n int) web.Shell { s := shell(); s.MyTurn = n; return s }
 
 func sampleTasks() web.TasksPageData {
 	return web.TasksPageData{
-		Shell: shell(), AnyAtAll: true, States: []web.Option{{Value: "RUNNING", Label: "Running"}}, Repositories: []web.Option{{Value: repo, Label: repo}},
+		Shell: shell(), States: []web.Option{{Value: "RUNNING", Label: "Running"}}, Repositories: []web.Option{{Value: repo, Label: repo}},
 		Rows: []web.TaskRow{
 			{ID: taskID, Title: goal, Repository: repo, State: "WAITING_FOR_APPROVAL", Since: ago(7 * time.Minute), Requester: "Rita Requester", LastRunID: runID, RunState: "WAITING_FOR_APPROVAL", Runs: 1, Created: ago(31 * time.Minute)},
 			{ID: "task_2", Title: "Replace the deprecated YAML library in every command", Repository: "acme/tools", State: "RUNNING", Since: ago(4 * time.Minute), Requester: "Rita Requester", LastRunID: "run_2", RunState: "EXECUTING", Runs: 2, Created: ago(4 * time.Minute)},
 			{ID: "task_3", Title: "Rewrite history", Repository: repo, State: "REJECTED", Since: ago(4 * time.Hour), Requester: "Rita Requester", Created: ago(4 * time.Hour)},
 		},
-		Pager: web.Pager{Older: "/tasks?before=x", Shown: 3, Total: 41},
+		Pager: web.Pager{Older: "/tasks?before=x", Shown: 3, Tally: web.Tally{Matching: 1001, All: 1001, Most: 1000}},
+	}
+}
+
+func sampleRuns() web.RunsPageData {
+	return web.RunsPageData{
+		Shell: shell(), Rows: sampleRows(), Filter: web.RunFilter{View: "waiting", States: []web.Option{{Value: "QUEUED", Label: "Queued"}}, Set: true},
+		Pager: web.Pager{Older: "/runs?before=x", Shown: 6, Tally: web.Tally{Matching: 41, All: 412, Most: 1000, Filtered: true}},
+	}
+}
+
+func filteredRuns() web.RunsPageData {
+	return web.RunsPageData{
+		Shell: shell(), Filter: web.RunFilter{Query: "nothing", Set: true}, Pager: web.Pager{Tally: web.Tally{All: 412, Most: 1000, Filtered: true}},
 	}
 }
 

@@ -5,13 +5,46 @@ import "time"
 // RunsPageData is the list of runs.
 type RunsPageData struct {
 	Shell
+	Filter RunFilter
+	Rows   []RunRow
+	Pager  Pager
+}
+
+// RunFilter is what the GET form holds.
+type RunFilter struct {
 	Query        string
-	FiltersSet   bool
+	View         string // a saved view, "" for none
 	States       []Option
 	Repositories []Option
-	Rows         []RunRow
-	Pager        Pager
-	AnyAtAll     bool
+	Set          bool // any filter is active
+}
+
+// runViews are the saved views as addresses; their names are those of the store.
+func runViews(here string) []Option {
+	all := []Option{{Label: "All"}, {Value: "waiting", Label: "Waiting on people"}, {Value: "running", Label: "Running"}, {Value: "failed", Label: "Failed today"}, {Value: "stuck", Label: "Stuck: no heartbeat"}}
+	for i := range all {
+		all[i].Selected = all[i].Value == here
+		if all[i].Value = RunsURL + "?view=" + all[i].Value; i == 0 {
+			all[i].Value = RunsURL
+		}
+	}
+	return all
+}
+
+// runsEmpty says why a view or a filter shows nothing.
+func runsEmpty(f RunFilter) string {
+	switch {
+	case f.Query == "" && f.View == "waiting":
+		return "No run waits for a person."
+	case f.Query == "" && f.View == "running":
+		return "No worker works on a run."
+	case f.Query == "" && f.View == "failed":
+		return "No run failed since midnight UTC."
+	case f.Query == "" && f.View == "stuck":
+		return "No run is stuck: each worker that has one sends its heartbeat."
+	default:
+		return "No run matches these filters."
+	}
 }
 
 // RunRow is one run of a list.

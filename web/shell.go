@@ -56,14 +56,6 @@ type Option struct {
 	Selected bool
 }
 
-// Pager holds the keyset links of a list; an empty link is not offered.
-type Pager struct {
-	Newer string // full path with query
-	Older string
-	Shown int
-	Total int // -1: not counted
-}
-
 func themeOf(s Shell) string {
 	switch s.Theme {
 	case "light", "dark":

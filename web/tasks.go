@@ -10,7 +10,6 @@ type TasksPageData struct {
 	Repositories []Option
 	Rows         []TaskRow
 	Pager        Pager
-	AnyAtAll     bool // false: nothing was ever submitted, so the empty state offers the first task
 }
 
 // TaskFilter is what the GET form holds.
