@@ -3,9 +3,14 @@ package handlers
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
 	"signalbox/db"
+	"signalbox/internal/fault"
 	"signalbox/internal/patch"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
@@ -94,13 +99,24 @@ func (s *server) readElsewhere(r *http.Request, v *db.Verdict, declared []string
 }
 
 // diffView shows a patch, marked with what policy and contract say about its paths.
-func (s *server) diffView(r *http.Request, info db.RunInfo, p gatePatch) (*web.DiffView, error) {
-	options := web.DiffOptions{RawURL: web.ArtifactURL(typeid.Format(typeid.Artifact, p.artifact.ID)), Marks: map[string][]string{}}
+func (s *server) diffView(r *http.Request, g gate, p gatePatch) (*web.DiffView, error) {
+	options, err := s.diffOptions(r, g.info.ID, g.run, p)
+	if err != nil {
+		return nil, err
+	}
+	return web.NewDiffView(p.parsed.Render(web.InlineBounds()), options), nil
+}
+
+func (s *server) diffOptions(r *http.Request, gate uuid.UUID, info db.RunInfo, p gatePatch) (web.DiffOptions, error) {
+	options := web.DiffOptions{
+		RawURL: web.ArtifactURL(typeid.Format(typeid.Artifact, p.artifact.ID)), Marks: map[string][]string{},
+		Gate: typeid.Format(typeid.Gate, gate), View: web.DiffChoiceOf(r.URL.Query()),
+	}
 	if info.Patch != nil && info.Patch.Digest == p.artifact.SHA256 {
 		options.Revision = info.Patch.Revision
 		_, hits, err := s.store.Screen(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID})
 		if err != nil {
-			return nil, err
+			return options, err
 		}
 		mark := func(words []string, what string) {
 			for _, f := range p.parsed.Facts().Files {
@@ -116,5 +132,61 @@ func (s *server) diffView(r *http.Request, info db.RunInfo, p gatePatch) (*web.D
 		mark(hits.Forbidden, "forbidden")
 		mark(hits.Protected, "protected")
 	}
-	return web.NewDiffView(p.parsed.Render(web.InlineBounds()), options), nil
+	return options, nil
+}
+
+// getGateFile shows one file of the patch, also where the gate's page is too small for it.
+func (s *server) getGateFile(w http.ResponseWriter, r *http.Request) error {
+	data, err := s.gateFile(r)
+	if err != nil {
+		return err
+	}
+	data.Shell = s.shell(r)
+	return s.render(w, r, http.StatusOK, web.GateFilePage(data))
+}
+
+// getGateFileFragment is the same for the gate's page.
+func (s *server) getGateFileFragment(w http.ResponseWriter, r *http.Request) error {
+	data, err := s.gateFile(r)
+	if err != nil {
+		return err
+	}
+	return s.render(w, r, http.StatusOK, web.GateFile(data))
+}
+
+func (s *server) gateFile(r *http.Request) (web.GateFilePageData, error) {
+	var data web.GateFilePageData
+	id, err := pathID(r, "id", typeid.Gate)
+	if err != nil {
+		return data, err
+	}
+	info, err := s.store.Gate(r.Context(), who(r).tenant, id)
+	if err != nil {
+		return data, err
+	}
+	of, err := s.store.RunInfo(r.Context(), who(r).tenant, info.Run)
+	if err != nil {
+		return data, err
+	}
+	p, err := s.gatePatch(r, info)
+	if err != nil {
+		return data, err
+	}
+	n, err := strconv.Atoi(chi.URLParam(r, "n"))
+	missing := fault.New(fault.NotFound, "The patch of this gate has no such file.")
+	if err != nil || p == nil {
+		return data, missing
+	}
+	file, ok := p.parsed.RenderFile(n-1, web.FileBounds())
+	if !ok {
+		return data, missing
+	}
+	options, err := s.diffOptions(r, id, of, *p)
+	if err != nil {
+		return data, err
+	}
+	data = web.GateFilePageData{GateID: options.Gate, Title: info.TaskTitle, Files: len(p.parsed.Facts().Files), View: options.View, RawURL: options.RawURL}
+	data.File, data.SpaceOnly = web.NewDiffFile(file, options)
+	data.Switches = options.FileSwitches(n)
+	return data, nil
 }

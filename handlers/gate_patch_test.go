@@ -121,6 +121,58 @@ func TestSendingBackNeedsNoTick(t *testing.T) {
 	b.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusSeeOther)
 }
 
+// Rule 29 of the pages, 2.3: a file over the limit is loaded by itself, as a fragment and as a page, and that changes nothing
+// about the tick. Views are in the address; the default shows every change.
+func TestViewsOfAPatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn(t, rita).submit(t, "Change two files.")
+	indented := "diff --git a/a.txt b/a.txt\nindex " + strings.Repeat("1", 40) + ".." + strings.Repeat("2", 40) + " 100644\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,3 @@\n-one\n-two\n+\tone\n+\ttwo\n+three\n"
+	gate, _ := w.waitingWith(t, w.worker(t, "one"), indented+newFile("big.txt", repeated(2310)...))
+	b := w.signedIn(t, ana)
+	page := b.get(t, "/gates/"+gate).want(t, http.StatusOK).page(t)
+	changed := func(doc *goquery.Document) int { return doc.Find("#file-1 tr.dadd, #file-1 tr.ddel").Length() }
+	if n := changed(page); n != 5 {
+		t.Errorf("%d changed lines are shown, want 5", n)
+	}
+	load := page.Find("#file-2 a[hx-get]")
+	if words := load.Contents().First().Text(); words != "Load the diff (2,310 lines)" || page.Find("#file-2 tr").Length() != 0 {
+		t.Errorf("the large file offers %q, with %d lines", words, page.Find("#file-2 tr").Length())
+	}
+	fragment := b.get(t, load.AttrOr("hx-get", ""), "HX-Request", "true").want(t, http.StatusOK).page(t)
+	whole := b.get(t, load.AttrOr("href", "")).want(t, http.StatusOK).page(t)
+	inspect(t, "the file's page", whole)
+	for name, doc := range map[string]*goquery.Document{"fragment": fragment, "page": whole} {
+		if n := doc.Find("#file-2 tr.dadd").Length(); n != 2310 || doc.Find("#file-2-R2310").Length() != 1 {
+			t.Errorf("%s: %d lines", name, n)
+		}
+	}
+	if fragment.Find("main").Length() != 0 || whole.Find("main").Length() != 1 {
+		t.Error("the fragment is a page, or the page a fragment")
+	}
+	for _, path := range []string{"/files/0", "/files/3", "/files/x", "/files/-1", "/files/99999999999999999999"} {
+		b.get(t, "/gates/"+gate+path).want(t, http.StatusNotFound)
+		b.get(t, "/f/gates/"+gate+path).want(t, http.StatusNotFound)
+	}
+
+	doc := b.get(t, "/gates/"+gate+"?w=1&view=split").want(t, http.StatusOK).page(t)
+	if words := doc.Find(".diff").Text(); !strings.Contains(words, "2 lines that differ only in white space are shown as unchanged.") {
+		t.Errorf("the page does not count what it leaves out: %.400s", words)
+	}
+	if n := doc.Find("#file-1 .dsplit td.dcode.dadd, #file-1 .dsplit td.dcode.ddel").Length(); n != 1 {
+		t.Errorf("%d changed lines side by side, want 1", n)
+	}
+	if got := values(doc.Find("input[name=reviewed_elsewhere]")); len(got) != 1 || got[0] != "too_large" {
+		t.Errorf("the view changed the ticks to %v (A26)", got)
+	}
+	for _, link := range doc.Find(".diff-switches a").EachIter() {
+		href := link.AttrOr("href", "")
+		if (link.Text() == "Show one below the other") != strings.HasSuffix(href, "?w=1#diff") || (link.Text() == "Show changes of white space") != strings.HasSuffix(href, "?view=split#diff") {
+			t.Errorf("%q leads to %s", link.Text(), href)
+		}
+	}
+}
+
 func values(s *goquery.Selection) []string {
 	return s.Map(func(_ int, s *goquery.Selection) string { return s.AttrOr("value", "") })
 }

@@ -109,7 +109,7 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 		return err
 	}
 	if patch != nil {
-		if data.Diff, err = s.diffView(r, g.run, *patch); err != nil {
+		if data.Diff, err = s.diffView(r, g, *patch); err != nil {
 			return err
 		}
 	}

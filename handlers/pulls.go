@@ -77,7 +77,7 @@ func (s *server) comparison(r *http.Request, pull db.PullInfo, data *web.PullPag
 		return nil
 	}
 	if parsed, err := patch.Parse(c.Patch, patch.MaxBytes); err == nil {
-		data.Diff = web.NewDiffView(parsed.Render(web.InlineBounds()), web.DiffOptions{})
+		data.Diff = web.NewDiffView(parsed.Render(web.PullBounds()), web.DiffOptions{})
 	}
 	p := who(r)
 	switch {

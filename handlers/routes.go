@@ -121,6 +121,8 @@ func (s *server) routes() []route {
 		page(get, "/inbox", member, s.getInbox),
 		page(get, "/gates/{id}", member, s.getGate),
 		page(get, "/gates/{id}/stream", member, s.streamGate),
+		page(get, "/gates/{id}/files/{n}", member, s.getGateFile),
+		page(get, "/f/gates/{id}/files/{n}", member, s.getGateFileFragment),
 		page(post, "/gates/{id}/decisions", decider, s.postDecision),
 		page(post, "/gates/{id}/reopen", decider, s.postReopen),
 		page(post, "/gates/{id}/withdraw", decider, s.postWithdraw),

@@ -7,16 +7,29 @@ type DiffView struct {
 	RawURL   string
 	Revision int
 	Digest   string
+
+	View      DiffChoice
+	SpaceOnly int // pairs of lines that differ only in white space and are shown as unchanged
+	// Switches lead to the other ways to look at it; none where there is only this one.
+	Switches []Link
+}
+
+// DiffChoice is how a person wants to look at a patch. It is in the address and changes nothing about what is decided.
+type DiffChoice struct {
+	Split       bool
+	IgnoreSpace bool
 }
 
 // NotShown is a file whose lines are not on the page.
 type NotShown struct {
 	Path   string
 	Reason string // "2,310 lines", "binary, 18 kB → 22 kB"
+	Href   string // where it can be read; empty where it cannot
 }
 
 // DiffFile is one changed file.
 type DiffFile struct {
+	N       int // of the file in the patch, from 1
 	Path    string
 	OldPath string // renamed or copied from
 	Status  string // added, modified, deleted, renamed, copied, mode
@@ -29,6 +42,9 @@ type DiffFile struct {
 	Hidden  int      // hidden or bidirectional characters found
 	Note    string   // why lines are missing, in words
 	Hunks   []DiffHunk
+	Load    string // "Load the diff (2,310 lines)"; empty where all of it is here
+	Gate    string // where it is loaded from
+	View    DiffChoice
 }
 
 // DiffHunk is a run of lines.
@@ -44,6 +60,7 @@ type DiffLine struct {
 	New   int
 	Spans []Span
 	NoEOL bool
+	Space bool // white space differs from the old line
 }
 
 // Span is a piece of text with the class of its syntax token; Class comes from a fixed list, never from input.

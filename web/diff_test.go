@@ -1,8 +1,13 @@
 package web_test
 
 import (
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
 
 	"signalbox/internal/patch"
 	"signalbox/web"
@@ -67,11 +72,69 @@ func TestLongPatchIsBoundedAndCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view := web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{RawURL: "/runs/x/patch"})
-	if len(view.NotShown) != 1 || !strings.Contains(view.NotShown[0].Reason, "7500 more lines") {
+	view := web.NewDiffView(p.Render(web.PullBounds()), web.DiffOptions{RawURL: "/runs/x/patch"})
+	if len(view.NotShown) != 1 || !strings.Contains(view.NotShown[0].Reason, "7,500 more lines") {
 		t.Errorf("not shown: %+v", view.NotShown)
 	}
 	if lines := len(view.Files[0].Hunks[0].Lines); lines != 1500 {
 		t.Errorf("%d lines shown", lines)
+	}
+	view = web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{RawURL: "/runs/x/patch", Gate: gateID})
+	if len(view.Files[0].Hunks) != 0 || view.Files[0].Load != "Load the diff (9,000 lines)" || view.NotShown[0].Href != web.GateFileURL(gateID, 1, web.DiffChoice{}) {
+		t.Errorf("on a gate's page: %+v, not shown %+v", view.Files[0], view.NotShown)
+	}
+}
+
+// TestSplitShowsTheSameLines: side by side holds exactly the lines of the other view, with the same permalinks.
+func TestSplitShowsTheSameLines(t *testing.T) {
+	t.Parallel()
+	p, err := patch.Parse([]byte(samplePatch), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := func(split bool) (ids []string, text string) {
+		view := web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{Gate: gateID, View: web.DiffChoice{Split: split}})
+		for n := range parse(t, render(t, web.DiffSection(*view))).Descendants() {
+			if id := attr(n, "id"); strings.HasPrefix(id, "file-") {
+				ids = append(ids, id)
+			}
+			if n.Type == html.ElementNode && n.Data == "code" && n.FirstChild != nil {
+				for c := range n.Descendants() {
+					if c.Type == html.TextNode {
+						text += c.Data
+					}
+				}
+				text += "\n"
+			}
+		}
+		slices.Sort(ids)
+		return ids, text
+	}
+	one, oneText := anchors(false)
+	two, twoText := anchors(true)
+	if diff := cmp.Diff(one, two); diff != "" {
+		t.Errorf("anchors (-unified +split): %s", diff)
+	}
+	for line := range strings.SplitSeq(oneText, "\n") {
+		if !strings.Contains(twoText, line) {
+			t.Errorf("%q is not in the other view", line)
+		}
+	}
+}
+
+// TestViewsAreInTheAddress: each link changes one choice and keeps the other, and reads back as it was written.
+func TestViewsAreInTheAddress(t *testing.T) {
+	t.Parallel()
+	for _, split := range []bool{false, true} {
+		for _, space := range []bool{false, true} {
+			c := web.DiffChoice{Split: split, IgnoreSpace: space}
+			u, err := url.Parse(web.GateDiffURL(gateID, c))
+			if err != nil || web.DiffChoiceOf(u.Query()) != c || u.Fragment != "diff" {
+				t.Errorf("%+v: %v %v", c, u, err)
+			}
+		}
+	}
+	if c := web.DiffChoiceOf(url.Values{"w": {"2"}, "view": {"x"}}); c != (web.DiffChoice{}) {
+		t.Errorf("nonsense is read as %+v", c)
 	}
 }

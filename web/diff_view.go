@@ -15,22 +15,41 @@ type DiffOptions struct {
 	RawURL   string              // where the exact patch is downloaded
 	Marks    map[string][]string // by path: more words to mark a file with, such as "outside the scope"
 	PaintFor time.Duration       // how long the page may take to colour code; 0 means 400 ms
+	Gate     string              // the gate whose pages offer other views and single files; empty for none
+	View     DiffChoice
 }
 
-// InlineBounds is how much of a patch a page shows; the rest is counted and offered for download.
+// InlineBounds is how much of a patch a gate's page shows at once; the rest is counted and loaded file by file. A phone
+// paints 2,000 lines in about two seconds.
 func InlineBounds() patch.Bounds {
-	return patch.Bounds{Files: 300, LinesPerFile: 1500, Lines: 6000, LineBytes: 2000}
+	return patch.Bounds{Files: 300, LinesPerFile: 400, Lines: 2000, LineBytes: 2000, Bytes: 512 << 10, Whole: true}
+}
+
+// FileBounds is how much of one file is shown when a person asks for it.
+func FileBounds() patch.Bounds {
+	return patch.Bounds{LinesPerFile: 20_000, Lines: 20_000, LineBytes: 2000, Bytes: 2 << 20}
+}
+
+// PullBounds is how much a page shows that has no other place for the rest.
+func PullBounds() patch.Bounds {
+	return patch.Bounds{Files: 300, LinesPerFile: 1500, Lines: 6000, LineBytes: 2000, Bytes: 1 << 20}
 }
 
 // NewDiffView turns a rendered patch into what DiffSection shows, with syntax colours.
 func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
-	view := &DiffView{Revision: o.Revision, RawURL: o.RawURL, Digest: d.Facts.Digest}
+	view := &DiffView{Revision: o.Revision, RawURL: o.RawURL, Digest: d.Facts.Digest, View: o.View, Switches: o.switches()}
+	if o.View.IgnoreSpace {
+		view.SpaceOnly = d.IgnoreSpace()
+	}
 	for _, om := range d.Omitted {
-		reason := om.Why
+		n := NotShown{Path: om.Path, Reason: om.Why}
 		if om.Lines > 0 {
-			reason = fmt.Sprintf("%s, %d more lines", om.Why, om.Lines)
+			n.Reason = fmt.Sprintf("%s, %s more lines", om.Why, thousands(om.Lines))
 		}
-		view.NotShown = append(view.NotShown, NotShown{Path: om.Path, Reason: reason})
+		if o.Gate != "" && om.Group == patch.UnshownLarge {
+			n.Href = GateFileURL(o.Gate, om.Index+1, o.View)
+		}
+		view.NotShown = append(view.NotShown, n)
 	}
 	paint := newPainter(cmp.Or(o.PaintFor, paintTime))
 	for _, f := range d.Files {
@@ -39,13 +58,27 @@ func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
 	return view
 }
 
+// NewDiffFile is one file by itself, as much of it as FileBounds allow.
+func NewDiffFile(f patch.DiffFile, o DiffOptions) (file DiffFile, spaceOnly int) {
+	if o.View.IgnoreSpace {
+		spaceOnly = f.IgnoreSpace()
+	}
+	file = diffFileView(f, o, newPainter(cmp.Or(o.PaintFor, paintTime)))
+	file.Load = ""
+	return file, spaceOnly
+}
+
 func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter) DiffFile {
 	out := DiffFile{
+		N: f.Index + 1, Gate: o.Gate, View: o.View,
 		Path: f.File.Path(), Status: string(f.File.Status), Binary: f.File.Binary, Note: f.Why,
 		Added: f.File.Added, Removed: f.File.Removed, OldMode: f.File.OldMode, NewMode: f.File.NewMode,
 	}
 	if f.File.Status == patch.Renamed || f.File.Status == patch.Copied {
 		out.OldPath = f.File.OldPath
+	}
+	if o.Gate != "" && f.Lines > 0 && len(f.Hunks) == 0 {
+		out.Note, out.Load = "", fmt.Sprintf("Load the diff (%s)", lineCount(f.Lines))
 	}
 	for _, c := range f.File.Classes {
 		out.Marks = append(out.Marks, classWords(c))
@@ -61,7 +94,7 @@ func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter) DiffFile {
 		hunk := DiffHunk{Header: fmt.Sprintf("@@ −%d,%d +%d,%d @@ %s", h.OldStart, h.OldLines, h.NewStart, h.NewLines, h.Section)}
 		spans := paint.hunk(out.Path, h)
 		for i, l := range h.Lines {
-			line := DiffLine{Op: opOf(l.Kind), Old: l.Old, New: l.New, NoEOL: l.NoEOL, Spans: spans[i]}
+			line := DiffLine{Op: opOf(l.Kind), Old: l.Old, New: l.New, NoEOL: l.NoEOL, Space: l.Space, Spans: spans[i]}
 			if l.Hidden {
 				line.Spans = markHidden(line.Spans)
 				out.Hidden += countHidden(line.Spans)

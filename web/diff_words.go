@@ -55,6 +55,17 @@ func lineAnchor(file int, l DiffLine) string {
 	return fmt.Sprintf("file-%d-L%d", file, l.Old)
 }
 
+// fileAnchor is the permalink of a file on a page.
+func fileAnchor(f DiffFile) string { return fmt.Sprintf("file-%d", f.N) }
+
+// splitNumber is the number of a line on the side that it is linked on.
+func splitNumber(l DiffLine) int {
+	if l.New > 0 {
+		return l.New
+	}
+	return l.Old
+}
+
 func opSign(op byte) string {
 	switch op {
 	case '+':

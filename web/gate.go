@@ -15,6 +15,19 @@ type GatePageData struct {
 	Live     bool
 }
 
+// GateFilePageData is the page of one file of a gate's patch.
+type GateFilePageData struct {
+	Shell
+	GateID    string
+	Title     string // one line of the goal
+	File      DiffFile
+	Files     int // in the patch
+	View      DiffChoice
+	SpaceOnly int
+	Switches  []Link
+	RawURL    string
+}
+
 // AgentWords is what the agent says about its result. Nobody checked it.
 type AgentWords struct {
 	Text string // safe to show as text

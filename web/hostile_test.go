@@ -94,6 +94,8 @@ func hostilePages(t *testing.T, payload string, all bool) map[string]templ.Compo
 		"workers":      bad(sampleWorkers(), web.WorkersPage, payload, all),
 		"tokens":       bad(sampleTokens(), web.TokensPage, payload, all),
 		"api":          bad(api, web.APIReferencePage, payload, all),
+		"gate_split":   bad(sampleSplitGate(t), web.GatePage, payload, all),
+		"gate_file":    bad(sampleGateFile(t), web.GateFilePage, payload, all),
 		"cancel":       bad(web.CancelPageData{Shell: shell(), Run: sampleRows()[1], Stays: []string{"x"}, Goes: []string{"x"}, External: []string{"x"}, Reason: "x", Error: "x", IdempotencyKey: "x"}, web.CancelPage, payload, all),
 		"login":        bad(web.LoginPageData{Shell: web.Shell{Now: now}, Happened: "x", Failed: "x", ReturnTo: "x", Providers: []web.LoginProvider{{ID: "x", Name: "x"}}, DevPeople: []web.DevPerson{{Name: "x", Roles: "x"}}}, web.LoginPage, payload, all),
 		"error":        bad(web.ErrorPageData{Shell: shell(), Status: 403, Sentence: "x", Missing: "x", GrantedBy: "x", RequestID: "x", RetryURL: "x", Back: &web.Link{Text: "x", Href: "x"}}, web.ErrorPage, payload, all),
@@ -141,7 +143,7 @@ func checkElement(t *testing.T, page string, n *html.Node) {
 		switch {
 		case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "srcdoc", a.Key == "formaction":
 			t.Errorf("%s: attribute %s on %s", page, a.Key, n.Data)
-		case a.Key == "hx-post" && !strings.HasPrefix(a.Val, "/gates/"), a.Key == "hx-trigger", a.Key == "hx-get":
+		case a.Key == "hx-post" && !strings.HasPrefix(a.Val, "/gates/"), a.Key == "hx-trigger", a.Key == "hx-get" && !strings.HasPrefix(a.Val, "/f/gates/"):
 			t.Errorf("%s: attribute %s=%q", page, a.Key, a.Val)
 		case a.Key == "href" || a.Key == "action":
 			low := strings.ToLower(strings.TrimSpace(a.Val))

@@ -60,6 +60,8 @@ func pages(t *testing.T) map[string]templ.Component {
 			Shell: shell(), RunID: runID, Title: goal, Step: sampleRunPage().Steps[1], Lines: []string{"one", "\x1b[32mtwo\x1b[0m", "three"}, FirstLine: 210, Total: 212,
 		}),
 		"gate_patch":     web.GatePage(sampleGatePage(t)),
+		"gate_split":     web.GatePage(sampleSplitGate(t)),
+		"gate_file":      web.GateFilePage(sampleGateFile(t)),
 		"gate_plan_mine": web.GatePage(samplePlanGate()),
 		"gate_stale":     web.GatePage(staleGate(t)),
 		"gate_budget":    web.GatePage(budgetGate()),

@@ -157,13 +157,18 @@ index 0000000..5555555
 
 func sampleDiff(t *testing.T) *web.DiffView {
 	t.Helper()
+	return sampleDiffAs(t, web.DiffChoice{})
+}
+
+func sampleDiffAs(t *testing.T, view web.DiffChoice) *web.DiffView {
+	t.Helper()
 	p, err := patch.Parse([]byte(samplePatch), 1<<20)
 	if err != nil {
 		t.Fatalf("parse the sample patch: %v", err)
 	}
 	d := p.Render(web.InlineBounds())
 	d.Omitted = append(d.Omitted, patch.Omission{Path: "assets/logo.png", Why: "binary file, 18211 bytes", Group: patch.UnshownBinary})
-	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), PaintFor: time.Hour, Marks: map[string][]string{"internal/http/retry.go": {"protected path"}}})
+	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), Gate: gateID, View: view, PaintFor: time.Hour, Marks: map[string][]string{"internal/http/retry.go": {"protected path"}}})
 }
 
 func sampleGatePanel() web.GatePanelData {
@@ -261,4 +266,18 @@ func sampleTask() web.TaskPageData {
 		},
 		Runs: sampleRows()[:1], MayCancel: true, IdempotencyKey: "K1", WhyNoRun: "A run is active, so another cannot be started.",
 	}
+}
+
+// sampleSplitGate is the gate's page side by side, without changes of white space.
+func sampleSplitGate(t *testing.T) web.GatePageData {
+	d := sampleGatePage(t)
+	d.Diff = sampleDiffAs(t, web.DiffChoice{Split: true, IgnoreSpace: true})
+	last := &d.Diff.Files[len(d.Diff.Files)-1]
+	last.Hunks, last.Load = nil, "Load the diff (2,310 lines)"
+	return d
+}
+
+func sampleGateFile(t *testing.T) web.GateFilePageData {
+	d := sampleDiff(t)
+	return web.GateFilePageData{Shell: shell(), GateID: gateID, Title: goal, File: d.Files[0], Files: 3, Switches: web.DiffOptions{Gate: gateID}.FileSwitches(1), RawURL: d.RawURL}
 }

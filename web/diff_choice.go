@@ -1,0 +1,141 @@
+package web
+
+import (
+	"net/url"
+	"strconv"
+)
+
+// DiffChoiceOf reads the choice from an address. What it does not know, it leaves at the default.
+func DiffChoiceOf(q url.Values) DiffChoice {
+	return DiffChoice{Split: q.Get("view") == "split", IgnoreSpace: q.Get("w") == "1"}
+}
+
+// query is the choice as it stands in an address, with its question mark; empty for the default.
+func (c DiffChoice) query() string {
+	q := url.Values{}
+	if c.Split {
+		q.Set("view", "split")
+	}
+	if c.IgnoreSpace {
+		q.Set("w", "1")
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// GateDiffURL is a gate's page with its patch shown as chosen.
+func GateDiffURL(id string, c DiffChoice) string { return GateURL(id) + c.query() + "#diff" }
+
+// GateFileURL is the page of the nth file of a gate's patch.
+func GateFileURL(id string, n int, c DiffChoice) string {
+	return sub("/gates", id, "files", strconv.Itoa(n)) + c.query()
+}
+
+// GateFileFragmentURL is the same file as a fragment for the gate's page.
+func GateFileFragmentURL(id string, n int, c DiffChoice) string {
+	return "/f" + sub("/gates", id, "files", strconv.Itoa(n)) + c.query()
+}
+
+// switches are the links to the other views of a gate's patch.
+func (o DiffOptions) switches() []Link {
+	if o.Gate == "" {
+		return nil
+	}
+	return o.View.others(func(c DiffChoice) string { return GateDiffURL(o.Gate, c) })
+}
+
+// FileSwitches are the links to the other views of the patch's nth file.
+func (o DiffOptions) FileSwitches(n int) []Link {
+	return o.View.others(func(c DiffChoice) string { return GateFileURL(o.Gate, n, c) })
+}
+
+func (c DiffChoice) others(address func(DiffChoice) string) []Link {
+	side, space := c, c
+	side.Split, space.IgnoreSpace = !c.Split, !c.IgnoreSpace
+	links := []Link{{Text: "Show old and new side by side", Href: address(side)}, {Text: "Leave out changes of white space", Href: address(space)}}
+	if c.Split {
+		links[0].Text = "Show one below the other"
+	}
+	if c.IgnoreSpace {
+		links[1].Text = "Show changes of white space"
+	}
+	return links
+}
+
+// thousands writes a number with a comma between groups of three digits.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func lineCount(n int) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return thousands(n) + " lines"
+}
+
+// splitRow is one row of a side-by-side diff; a side without a line is nil.
+type splitRow struct{ old, new *DiffLine }
+
+// splitRows puts removed lines beside the added ones that follow them, and unchanged lines beside themselves.
+func splitRows(lines []DiffLine) []splitRow {
+	var rows []splitRow
+	for at := 0; at < len(lines); {
+		if lines[at].Op == ' ' {
+			rows = append(rows, splitRow{&lines[at], &lines[at]})
+			at++
+			continue
+		}
+		removed, added := at, at
+		for added < len(lines) && lines[added].Op == '-' {
+			added++
+		}
+		end := added
+		for end < len(lines) && lines[end].Op == '+' {
+			end++
+		}
+		for i := 0; removed+i < added || added+i < end; i++ {
+			var row splitRow
+			if removed+i < added {
+				row.old = &lines[removed+i]
+			}
+			if added+i < end {
+				row.new = &lines[added+i]
+			}
+			rows = append(rows, row)
+		}
+		at = end
+	}
+	return rows
+}
+
+// noEOLWords says on which side the file ends without a newline.
+func noEOLWords(r splitRow) string {
+	switch {
+	case r.old != nil && r.old.NoEOL && r.new != nil && r.new.NoEOL:
+		return "No newline at the end of the file"
+	case r.old != nil && r.old.NoEOL:
+		return "Old: no newline at the end of the file"
+	case r.new != nil && r.new.NoEOL:
+		return "New: no newline at the end of the file"
+	default:
+		return ""
+	}
+}
+
+// spaceBanner counts what ignoring white space leaves out.
+func spaceBanner(n int) string {
+	if n == 0 {
+		return "No line differs only in white space."
+	}
+	if n == 1 {
+		return "1 line that differs only in white space is shown as unchanged."
+	}
+	return thousands(n) + " lines that differ only in white space are shown as unchanged."
+}
