@@ -5,6 +5,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"signalbox/internal/wire"
 )
 
 // U7: what a person writes is kept for them alone, comes back with the page, can be discarded, and ends with what was made
@@ -134,4 +138,51 @@ func TestDraftOfATask(t *testing.T) {
 	if goal("/tasks/new") != "" {
 		t.Errorf("after the submission: %q", goal("/tasks/new"))
 	}
+}
+
+// A25: a decision that comes after the session ended decides nothing and loses no text; nothing of it is stored, because
+// nobody knows for certain whose it was.
+func TestNoTextIsLostWithTheSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn(t, rita).submit(t, "Replace one word.")
+	gate, run := w.waiting(t, w.worker(t, "one"))
+	approver := w.signedIn(t, ana)
+	form := approver.gateForm(t, gate)
+	form.Set("verdict", "reject")
+	form.Set("text", "Because </textarea>.")
+	w.sql(t, "DELETE FROM sessions")
+	plain := approver.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusUnauthorized)
+	if page := plain.page(t); page.Find("textarea").Text() != "Because </textarea>." || !strings.Contains(page.Find("main").Text(), "Nothing was done") ||
+		page.Find(`main a[href="/login?why=ended&return_to=%2Fgates%2F`+gate+`"]`).Length() != 1 {
+		t.Errorf("the plain answer: %s", page.Find("main").Text())
+	}
+	htmx := approver.post(t, "/gates/"+gate+"/decisions", form, "HX-Request", "true", "HX-Current-URL", w.url+"/gates/"+gate).want(t, http.StatusUnauthorized)
+	if htmx.Header.Get("HX-Retarget") != "#session-banner" || !strings.Contains(htmx.body, "Nothing was decided") || !strings.Contains(htmx.body, `href="/login?return_to=%2Fgates%2F`+gate+`"`) {
+		t.Errorf("the fragment: %v %s", htmx.Header, htmx.body)
+	}
+	goal := approver.post(t, "/tasks", url.Values{"draft": {"task:new"}, "goal": {"A goal."}}).want(t, http.StatusUnauthorized).page(t)
+	if goal.Find("textarea").Text() != "A goal." || goal.Find(`main a[href$="return_to=%2Ftasks%2Fnew"]`).Length() != 1 {
+		t.Errorf("a new task: %s", goal.Find("main").Text())
+	}
+	// Another site makes nobody read its words here.
+	if a := approver.post(t, "/tasks", url.Values{"goal": {"Trust me."}}, "Sec-Fetch-Site", "cross-site").want(t, http.StatusForbidden); strings.Contains(a.body, "Trust me") {
+		t.Error("a foreign form is shown")
+	}
+	approver = w.signedIn(t, ana)
+	if text := approver.get(t, "/gates/"+gate).page(t).Find("#f-text").Text(); text != "" {
+		t.Errorf("stored without a login: %q", text)
+	}
+	if r := into[wire.Run](t, w.cli(t, ana).call(t, "GET", "/runs/"+run, nil)); r.State != "WAITING_FOR_APPROVAL" {
+		t.Errorf("run %s", r.State)
+	}
+}
+
+// sql runs a statement as the database's owner.
+func (w *world) sql(t *testing.T, statement string) {
+	t.Helper()
+	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
+	defer conn.Close(t.Context())
+	_, err := conn.Exec(t.Context(), statement)
+	must(t, err)
 }

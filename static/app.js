@@ -281,6 +281,7 @@
 	document.addEventListener("htmx:after:swap", restore);
 	addEventListener("DOMContentLoaded", () => {
 		tab.settle(!!byId("flash"));
+		each("[data-scripted]", (node) => { node.hidden = false; });
 		const mine = document.querySelector(drafts)?.dataset.person;
 		if (mine) tab.drop((key) => !key.startsWith(`draft ${mine} `)); // somebody else wrote it
 		restore();

@@ -20,6 +20,14 @@ type Draft struct {
 	At     time.Time // when it was kept; zero: nothing is
 }
 
+// Unsent is a text of a form that was not taken, shown so that it can be copied.
+type Unsent struct{ Name, Label, Text string }
+
+// Texts are the fields of forms that hold a text of a person's own, with their labels.
+func Texts() []Option {
+	return []Option{{Value: "text", Label: "Your text"}, {Value: "goal", Label: "What should change"}, {Value: "reason", Label: "Your reason"}}
+}
+
 // GateDraft is the key of a gate's text.
 func GateDraft(gate string) string { return "gate:" + gate }
 

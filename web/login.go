@@ -32,6 +32,7 @@ type ErrorPageData struct {
 	RequestID string
 	RetryURL  string // a safe GET to repeat; empty: not offered
 	Back      *Link
+	Unsent    []Unsent // 401: what was written and is not stored anywhere; Back is then the way to sign in
 }
 
 func errorTitle(status int) string {

@@ -20,6 +20,10 @@ func pages(t *testing.T) map[string]templ.Component {
 			DevPeople: []web.DevPerson{{Name: "Rita", Roles: "requester"}, {Name: "Ana, Ben", Roles: "approver"}, {Name: "Cleo", Roles: "admin"}},
 		}),
 		"login_failed": web.LoginPage(web.LoginPageData{Shell: web.Shell{Now: now}, Failed: "The provider's answer had expired. Start again."}),
+		"error_401": web.ErrorPage(web.ErrorPageData{
+			Shell: guest, Status: 401, Sentence: "Nothing was done: your login has ended. Your text is below, not sent.", RequestID: "req_7f1",
+			Unsent: []web.Unsent{{Name: "text", Label: "Your text", Text: "Say </textarea> why."}}, Back: &web.Link{Text: "Sign in", Href: "/login?why=ended"},
+		}),
 		"error_403":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 403, Missing: "approver on acme/payments", GrantedBy: "an administrator", RequestID: "req_7f2"}),
 		"error_404":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 404, RequestID: "req_7f3"}),
 		"error_409":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 409, RequestID: "req_7f4"}),

@@ -99,3 +99,64 @@ func drafts(r *rig.Rig) (n int) {
 	}
 	return n
 }
+
+// A25, U7: the session ends while somebody writes. The decision is refused in words, nothing is decided, and after the
+// login the form has the text again; whoever else signs in in that tab sees nothing of it.
+func TestBrowserSessionEndsAtTheGate(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, rig.Options{Timing: steady()})
+	_, run := r.Person("rita").Submit(raiseTax(r.Repository("acme/shop", rig.Shop())))
+	gate := r.AwaitGate(run)
+	const text = "Not before the first of May."
+	tabs := map[string]*tab{"ana": newTab(r, t, "ana"), "ben": newTab(r, t, "ben")}
+	for name, b := range tabs {
+		b.forgive("401")
+		b.signIn(name)
+		b.open("/gates/" + gate)
+		b.write("#f-text", text)
+	}
+	plain := tabs["ana"].another("ana, without script")
+	plain.forgive("401")
+	plain.withoutScript()
+	plain.open("/gates/" + gate)
+	plain.write("#f-text", text)
+	if _, err := r.Owner.Exec(t.Context(), `DELETE FROM sessions`); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range tabs {
+		b.click(`button[value="approve"]`)
+		b.until("the end of the session is told", `/Nothing was decided/.test(document.querySelector("#session-ended")?.innerText)`)
+		if got := eval[string](b, typedText); got != text {
+			t.Errorf("the text is now %q", got)
+		}
+	}
+	tabs["ana"].shot("gate-session-ended")
+	plain.click(`button[value="approve"]`)
+	plain.until("the text is on the answer", `document.querySelector("#u-text")?.value === `+fmt.Sprintf("%q", text))
+	plain.shot("session-ended-without-script")
+	if !plain.has(`main a[target="_blank"][href*="return_to="]`) {
+		t.Error("without a script the way to the login leaves the page with the text")
+	}
+
+	tabs["ana"].signInAgain("ana")
+	tabs["ana"].until("back at the gate, with the text", fmt.Sprintf(`location.pathname === "/gates/%s" && %s === %q && !document.querySelector(".kept").hidden`, gate, typedText, text))
+	tabs["ana"].shot("gate-signed-in-again")
+	tabs["ben"].signInAgain("ruth")
+	tabs["ben"].until("somebody else's page has nothing of it", fmt.Sprintf(`location.pathname === "/gates/%s" && %s === "" && Object.keys(sessionStorage).length === 0`, gate, typedText))
+	if n := r.Decisions(gate); n != 0 {
+		t.Fatalf("%d decisions are stored", n)
+	}
+	tabs["ana"].click(`button[value="request_changes"]`)
+	tabs["ana"].until("the request is recorded", `/Changes requested/.test(document.querySelector("#gate-panel").innerText)`)
+	if r.Decisions(gate) != 1 || drafts(r) != 0 {
+		t.Errorf("%d decisions, %d drafts", r.Decisions(gate), drafts(r))
+	}
+}
+
+// signInAgain follows the banner's link.
+func (b *tab) signInAgain(subject string) {
+	b.t.Helper()
+	b.click(`#session-ended a`)
+	b.click(`a[href^="/login/"]`)
+	b.click(`button[name="person"][value="` + subject + `"]`)
+}
