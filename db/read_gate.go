@@ -70,6 +70,19 @@ func (s *Store) GatesOfRun(ctx context.Context, tenant, run uuid.UUID, limit int
 	return s.gates(ctx, tenant, ids)
 }
 
+// PatchRevisions says for each revision of a run's patch gates which artifact it was about.
+func (s *Store) PatchRevisions(ctx context.Context, tenant, run uuid.UUID) (map[int]string, error) {
+	rows, err := s.q.PatchRevisions(ctx, s.pool, tenant, run)
+	if err != nil {
+		return nil, fmt.Errorf("list revisions of a patch: %w", err)
+	}
+	all := map[int]string{}
+	for _, r := range rows {
+		all[int(r.Revision)] = r.ArtifactID
+	}
+	return all, nil
+}
+
 // Gate reads one gate; fault.NotFound where the tenant has none of that id.
 func (s *Store) Gate(ctx context.Context, tenant, id uuid.UUID) (GateInfo, error) {
 	all, err := s.gates(ctx, tenant, []uuid.UUID{id})

@@ -104,7 +104,45 @@ func (s *server) diffView(r *http.Request, g gate, p gatePatch) (*web.DiffView, 
 	if err != nil {
 		return nil, err
 	}
-	return web.NewDiffView(p.parsed.Render(web.InlineBounds()), options), nil
+	view := web.NewDiffView(p.parsed.Render(web.InlineBounds()), options)
+	if g.info.Kind == run.GatePatch && options.View.Since > 0 && options.View.Since < g.info.Revision {
+		if view.Since, err = s.since(r, g, p, options.View); err != nil {
+			return nil, err
+		}
+	}
+	return view, nil
+}
+
+// since compares the patch with that of an earlier revision.
+func (s *server) since(r *http.Request, g gate, p gatePatch, choice web.DiffChoice) (*web.SinceView, error) {
+	all := choice
+	all.Since = 0
+	view := &web.SinceView{Since: choice.Since, Revision: g.info.Revision, Hide: web.GateDiffURL(typeid.Format(typeid.Gate, g.info.ID), all)}
+	revisions, err := s.store.PatchRevisions(r.Context(), g.run.Tenant, g.run.ID)
+	if err != nil {
+		return nil, err
+	}
+	id, err := typeid.Parse(typeid.Artifact, revisions[choice.Since])
+	if err != nil {
+		view.Missing = true
+		return view, nil
+	}
+	a, err := s.store.Artifact(r.Context(), g.run.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	before := p
+	if a.SHA256 != p.artifact.SHA256 {
+		raw, err := s.artifacts.Read(r.Context(), g.run.Tenant, a.SHA256, patch.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		if before.parsed, err = patch.Parse(raw, patch.MaxBytes); err != nil {
+			return nil, err
+		}
+	}
+	view.Comparison = patch.Compare(before.parsed, p.parsed, web.InlineBounds())
+	return view, nil
 }
 
 func (s *server) diffOptions(r *http.Request, gate uuid.UUID, info db.RunInfo, p gatePatch) (web.DiffOptions, error) {

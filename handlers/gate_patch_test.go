@@ -9,6 +9,8 @@ import (
 
 	"github.com/PuerkitoBio/goquery"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"signalbox/internal/wire"
 )
@@ -169,6 +171,63 @@ func TestViewsOfAPatch(t *testing.T) {
 		href := link.AttrOr("href", "")
 		if (link.Text() == "Show one below the other") != strings.HasSuffix(href, "?w=1#diff") || (link.Text() == "Show changes of white space") != strings.HasSuffix(href, "?view=split#diff") {
 			t.Errorf("%q leads to %s", link.Text(), href)
+		}
+	}
+}
+
+// 2.3, A14: a new revision offers what changed since the one before, above the whole patch; one that was only asked again
+// has changed nothing.
+func TestWhatChangedSinceARevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn(t, rita).submit(t, "Replace one word.")
+	k, b := w.worker(t, "one"), w.signedIn(t, ana)
+	first, run := w.waitingWith(t, k, diff("a.txt", "two")+newFile("b.txt", "same"))
+	form := b.gateForm(t, first)
+	form.Set("verdict", "request_changes")
+	form.Set("text", "Three.")
+	b.post(t, "/gates/"+first+"/decisions", form).want(t, http.StatusSeeOther)
+	k.claim(t, "execute").handIn(t, diff("a.txt", "three")+newFile("b.txt", "same"))
+	k.claim(t, "verify").verify(t)
+	gates := into[wire.GateList](t, w.cli(t, ana).call(t, "GET", "/gates?state=open&run_id="+run, nil).want(t, http.StatusOK)).Items
+	if len(gates) != 1 || gates[0].Revision != 2 {
+		t.Fatalf("gates %+v", gates)
+	}
+	page := b.get(t, "/gates/"+gates[0].Id).want(t, http.StatusOK).page(t)
+	link := page.Find(".diff-switches a").FilterFunction(func(_ int, s *goquery.Selection) bool { return s.Text() == "What changed since revision 1" })
+	if page.Find(".since").Length() != 0 || link.Length() != 1 {
+		t.Fatalf("%d links to the comparison", link.Length())
+	}
+	page = b.get(t, link.AttrOr("href", "")).want(t, http.StatusOK).page(t)
+	since := page.Find(".since")
+	var lines []string
+	for _, tr := range since.Find("tbody tr").EachIter() {
+		lines = append(lines, strings.Join(strings.Fields(tr.Text()), " "))
+	}
+	if diff := cmp.Diff([]string{"gone+ addedtwo", "new+ addedthree"}, lines); diff != "" {
+		t.Errorf("comparison (-want +got): %s", diff)
+	}
+	if words := since.Text(); !strings.Contains(words, "1 file is changed otherwise. 1 file is changed exactly as before.") || page.Find("#file-1 tr.dadd").Length() != 1 {
+		t.Errorf("the page says %q, and shows %d lines of the patch", words, page.Find("#file-1 tr.dadd").Length())
+	}
+	for _, nothing := range []string{"2", "3", "0", "-1", "x"} {
+		if b.get(t, "/gates/"+gates[0].Id+"?since="+nothing).want(t, http.StatusOK).page(t).Find(".since").Length() != 0 {
+			t.Errorf("since=%s compares", nothing)
+		}
+	}
+
+	// The time runs out and somebody asks again: revision 3 is the patch of revision 2.
+	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
+	defer conn.Close(t.Context())
+	got(conn.Exec(t.Context(), "UPDATE gates SET expires_at = clock_timestamp() - interval '1 second' WHERE state = 'open'"))(t)
+	for _, due := range got(w.store.DueGates(t.Context(), uuid.Nil, 10))(t) {
+		must(t, w.store.ExpireGate(t.Context(), due))
+	}
+	again := fields(b.get(t, "/gates/"+gates[0].Id).page(t).Find("form[action$='/reopen']"))
+	b.post(t, "/gates/"+gates[0].Id+"/reopen", again).want(t, http.StatusSeeOther)
+	for since, words := range map[string]string{"2": "Nothing: revision 3 makes exactly the change of revision 2.", "1": "1 file is changed otherwise."} {
+		if got := b.get(t, "/gates/"+gates[0].Id+"?since="+since).want(t, http.StatusOK).page(t).Find(".since").Text(); !strings.Contains(got, words) {
+			t.Errorf("since %s: %q", since, got)
 		}
 	}
 }

@@ -30,6 +30,11 @@ SELECT * FROM gates WHERE tenant_id = $1 AND run_id = $2 ORDER BY opened_at;
 -- name: GateRevisions :many
 SELECT * FROM gate_revisions WHERE tenant_id = $1 AND gate_id = $2 ORDER BY revision;
 
+-- name: PatchRevisions :many
+-- Which patch each revision of a run's patch gates was about, the oldest first.
+SELECT r.revision, r.artifact_id FROM gate_revisions r JOIN gates g ON g.id = r.gate_id
+WHERE g.tenant_id = $1 AND g.run_id = $2 AND g.kind = 'patch' ORDER BY r.revision, r.opened_at LIMIT 1000;
+
 -- name: PullByBranch :one
 SELECT * FROM pull_requests WHERE tenant_id = $1 AND repository_id = $2 AND head_branch = $3;
 

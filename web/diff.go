@@ -9,7 +9,8 @@ type DiffView struct {
 	Digest   string
 
 	View      DiffChoice
-	SpaceOnly int // pairs of lines that differ only in white space and are shown as unchanged
+	Since     *SinceView // what changed since an earlier revision
+	SpaceOnly int        // pairs of lines that differ only in white space and are shown as unchanged
 	// Switches lead to the other ways to look at it; none where there is only this one.
 	Switches []Link
 }
@@ -18,6 +19,7 @@ type DiffView struct {
 type DiffChoice struct {
 	Split       bool
 	IgnoreSpace bool
+	Since       int // compare with this earlier revision; 0: with none
 }
 
 // NotShown is a file whose lines are not on the page.

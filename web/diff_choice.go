@@ -7,7 +7,11 @@ import (
 
 // DiffChoiceOf reads the choice from an address. What it does not know, it leaves at the default.
 func DiffChoiceOf(q url.Values) DiffChoice {
-	return DiffChoice{Split: q.Get("view") == "split", IgnoreSpace: q.Get("w") == "1"}
+	since, err := strconv.Atoi(q.Get("since"))
+	if err != nil || since < 1 {
+		since = 0
+	}
+	return DiffChoice{Split: q.Get("view") == "split", IgnoreSpace: q.Get("w") == "1", Since: since}
 }
 
 // query is the choice as it stands in an address, with its question mark; empty for the default.
@@ -18,6 +22,9 @@ func (c DiffChoice) query() string {
 	}
 	if c.IgnoreSpace {
 		q.Set("w", "1")
+	}
+	if c.Since > 0 {
+		q.Set("since", strconv.Itoa(c.Since))
 	}
 	if len(q) == 0 {
 		return ""

@@ -127,14 +127,14 @@ func TestViewsAreInTheAddress(t *testing.T) {
 	t.Parallel()
 	for _, split := range []bool{false, true} {
 		for _, space := range []bool{false, true} {
-			c := web.DiffChoice{Split: split, IgnoreSpace: space}
+			c := web.DiffChoice{Split: split, IgnoreSpace: space, Since: 3}
 			u, err := url.Parse(web.GateDiffURL(gateID, c))
 			if err != nil || web.DiffChoiceOf(u.Query()) != c || u.Fragment != "diff" {
 				t.Errorf("%+v: %v %v", c, u, err)
 			}
 		}
 	}
-	if c := web.DiffChoiceOf(url.Values{"w": {"2"}, "view": {"x"}}); c != (web.DiffChoice{}) {
+	if c := web.DiffChoiceOf(url.Values{"w": {"2"}, "view": {"x"}, "since": {"-1"}}); c != (web.DiffChoice{}) {
 		t.Errorf("nonsense is read as %+v", c)
 	}
 }

@@ -55,6 +55,11 @@ func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
 	for _, f := range d.Files {
 		view.Files = append(view.Files, diffFileView(f, o, paint))
 	}
+	if o.Gate != "" && o.Revision > 1 && o.View.Since != o.Revision-1 {
+		c := o.View
+		c.Since = o.Revision - 1
+		view.Switches = append(view.Switches, Link{Text: fmt.Sprintf("What changed since revision %d", c.Since), Href: GateDiffURL(o.Gate, c)})
+	}
 	return view
 }
 

@@ -27,7 +27,7 @@ import (
 //	GET  /runs/{id}/steps/{step}  StepPage: one step's log
 //	GET  /runs/{id}/patch         the newest stored patch, as a download; ?revision=N
 //	GET  /artifacts/{id}          an artifact, always as a download
-//	GET  /gates/{id}              GatePage           ?view=split &w=1 (white space left out)
+//	GET  /gates/{id}              GatePage           ?view=split &w=1 (white space left out) &since=N (compared with revision N)
 //	GET  /gates/{id}/files/{n}    GateFilePage       one file of the patch; ?view= &w=
 //	GET  /f/gates/{id}/files/{n}  the same file as a fragment
 //	GET  /gates/{id}/stream       server-sent events ?revision=N (GateLive fragment)

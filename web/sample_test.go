@@ -272,6 +272,13 @@ func sampleTask() web.TaskPageData {
 func sampleSplitGate(t *testing.T) web.GatePageData {
 	d := sampleGatePage(t)
 	d.Diff = sampleDiffAs(t, web.DiffChoice{Split: true, IgnoreSpace: true})
+	d.Diff.Since = &web.SinceView{Since: 1, Revision: 2, Hide: web.GateDiffURL(gateID, web.DiffChoice{}), Comparison: patch.Comparison{Same: 1, More: 1200, Files: []patch.ComparedFile{
+		{Path: "internal/http/retry.go", What: "changed in another way", Lines: []patch.ComparedLine{
+			{Kind: patch.LineContext, Skipped: 4}, {Kind: patch.LineContext, Is: patch.LineRemoved, Text: "		time.Sleep(backoff(attempt))"},
+			{Kind: patch.LineRemoved, Is: patch.LineAdded, Text: "		sleep(backoff(attempt))"}, {Kind: patch.LineAdded, Is: patch.LineAdded, Text: "		if err := sleep(ctx, backoff(attempt)); err != nil { ⟦U+202E⟧", Hidden: true},
+		}},
+		{Path: "assets/logo.png", What: "other binary content"},
+	}}}
 	last := &d.Diff.Files[len(d.Diff.Files)-1]
 	last.Hunks, last.Load = nil, "Load the diff (2,310 lines)"
 	return d

@@ -78,6 +78,12 @@ const maxMatch = 1 << 20
 // match pairs equal entries of a and b in order, as many as there can be. An
 // empty entry matches nothing.
 func match(a, b []string) [][2]int {
+	cells := maxMatch
+	return matchWithin(a, b, &cells)
+}
+
+// matchWithin is match with cells that several comparisons share.
+func matchWithin(a, b []string, cells *int) [][2]int {
 	var pairs [][2]int
 	start := 0
 	for start < len(a) && start < len(b) && a[start] == b[start] && a[start] != "" {
@@ -89,7 +95,8 @@ func match(a, b []string) [][2]int {
 		end++
 	}
 	n, m := len(a)-start-end, len(b)-start-end
-	if n > 0 && m > 0 && n <= maxMatch/m {
+	if n > 0 && m > 0 && n <= *cells/m {
+		*cells -= n * m
 		pairs = append(pairs, longest(a[start:start+n], b[start:start+m], start)...)
 	}
 	for i := end; i > 0; i-- {

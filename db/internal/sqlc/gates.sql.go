@@ -298,6 +298,37 @@ func (q *Queries) NextPullNumber(ctx context.Context, db DBTX, repositoryID uuid
 	return number, err
 }
 
+const patchRevisions = `-- name: PatchRevisions :many
+SELECT r.revision, r.artifact_id FROM gate_revisions r JOIN gates g ON g.id = r.gate_id
+WHERE g.tenant_id = $1 AND g.run_id = $2 AND g.kind = 'patch' ORDER BY r.revision, r.opened_at LIMIT 1000
+`
+
+type PatchRevisionsRow struct {
+	Revision   int32  `json:"revision"`
+	ArtifactID string `json:"artifact_id"`
+}
+
+// Which patch each revision of a run's patch gates was about, the oldest first.
+func (q *Queries) PatchRevisions(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) ([]PatchRevisionsRow, error) {
+	rows, err := db.Query(ctx, patchRevisions, tenantID, runID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PatchRevisionsRow
+	for rows.Next() {
+		var i PatchRevisionsRow
+		if err := rows.Scan(&i.Revision, &i.ArtifactID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const pull = `-- name: Pull :one
 SELECT id, tenant_id, repository_id, task_id, run_id, number, state, url, title, body, head_branch, base_branch, head_sha, merge_sha, merged_by, created_at, updated_at FROM pull_requests WHERE tenant_id = $1 AND id = $2
 `
