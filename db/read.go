@@ -274,7 +274,9 @@ type EventInfo struct {
 	At       time.Time
 	// Payload is the event's content as JSON.
 	Payload json.RawMessage
-	Hash    []byte
+	// Canonical holds the exact bytes that the hash chain covers; empty where only the payload was read.
+	Canonical []byte
+	Hash      []byte
 }
 
 // Events lists at most limit events of a run after a sequence number, in order.
@@ -285,12 +287,16 @@ func (s *Store) Events(ctx context.Context, tenant, id uuid.UUID, after int64, l
 	}
 	var all []EventInfo
 	for _, r := range rows {
-		all = append(all, EventInfo{
-			Seq: r.Seq, Kind: run.Kind(r.Kind), By: run.Actor{Kind: run.ActorKind(r.ActorKind), ID: r.ActorID, Name: r.ActorName},
-			From: run.State(r.FromState), To: run.State(r.ToState), Attempt: int(r.AttemptNo), At: r.At.UTC(), Payload: r.Payload, Hash: r.Hash,
-		})
+		all = append(all, eventInfo(r))
 	}
 	return all, nil
+}
+
+func eventInfo(r sqlc.RunEventsRow) EventInfo {
+	return EventInfo{
+		Seq: r.Seq, Kind: run.Kind(r.Kind), By: run.Actor{Kind: run.ActorKind(r.ActorKind), ID: r.ActorID, Name: r.ActorName},
+		From: run.State(r.FromState), To: run.State(r.ToState), Attempt: int(r.AttemptNo), At: r.At.UTC(), Payload: r.Payload, Canonical: r.Body, Hash: r.Hash,
+	}
 }
 
 // LastEvent reads the newest event of a kind; false where there is none.

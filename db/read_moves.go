@@ -36,3 +36,24 @@ func (s *Store) Moves(ctx context.Context, tenant, id uuid.UUID, version, most i
 	}
 	return all, nil
 }
+
+// EventsOf lists at most limit events of a run that are of one of the kinds or by one of the actors, after a sequence number
+// and up to another, in order.
+func (s *Store) EventsOf(ctx context.Context, tenant, id uuid.UUID, kinds []run.Kind, actors []run.ActorKind, after, upto int64, limit int32) ([]EventInfo, error) {
+	q := sqlc.RunEventsOfParams{TenantID: tenant, RunID: id, After: after, Upto: upto, Count: limit, Kinds: []string{}, Actors: []string{}}
+	for _, k := range kinds {
+		q.Kinds = append(q.Kinds, string(k))
+	}
+	for _, a := range actors {
+		q.Actors = append(q.Actors, string(a))
+	}
+	rows, err := s.q.RunEventsOf(ctx, s.pool, q)
+	if err != nil {
+		return nil, fmt.Errorf("list events of some kinds: %w", err)
+	}
+	var all []EventInfo
+	for _, r := range rows {
+		all = append(all, eventInfo(sqlc.RunEventsRow(r)))
+	}
+	return all, nil
+}

@@ -158,7 +158,7 @@ func wireEvent(e db.EventInfo) (wire.RunEvent, error) {
 // timelineEvent decodes an event for the page. The stored payload is the whole event; the page wants its content.
 func timelineEvent(e db.EventInfo) (web.TimelineEvent, error) {
 	t := web.TimelineEvent{
-		Seq: e.Seq, Kind: string(e.Kind), At: e.At, ActorKind: string(e.By.Kind), ActorName: e.By.Name, From: string(e.From), To: string(e.To), Attempt: e.Attempt,
+		Seq: e.Seq, Kind: string(e.Kind), At: e.At, ActorKind: string(e.By.Kind), ActorName: e.By.Name, From: string(e.From), To: string(e.To), Attempt: e.Attempt, Canonical: string(e.Canonical),
 	}
 	var envelope struct {
 		Payload map[string]any `json:"payload"`

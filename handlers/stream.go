@@ -75,7 +75,11 @@ func (s *server) streamRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	parts := sentParts{bare: r.URL.Query().Get("rows") == "none"}
+	level, err := readLevel(r)
+	if err != nil {
+		return err
+	}
+	parts := sentParts{bare: r.URL.Query().Get("rows") == "none", level: level}
 	return s.stream(w, r, id, func(after int64) (message, bool, error) { return s.runMessage(r, id, after, &parts) })
 }
 
@@ -85,6 +89,8 @@ type sentParts struct {
 	at    time.Time
 	// bare says that the client's timeline does not reach the end, so that no row belongs behind it.
 	bare bool
+	// level is how much each row says. A stream folds nothing: its rows are few, and the page has them in order.
+	level string
 }
 
 // news reports whether the parts are others than those that were sent, not more often than every partsGap.
@@ -115,6 +121,9 @@ func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64, sent *se
 	}
 	sent.parts, sent.at = parts, now
 	data := web.RunLiveData{RunParts: parts, Rows: web.TimelineData{RunID: typeid.Format(typeid.Run, id), Created: info.CreatedAt, Now: now, PrevAttempt: -1}}
+	if sent.level == web.LevelRaw {
+		data.Rows.Level = web.LevelRaw
+	}
 	if data.Panel, err = s.runPanel(r, info, gates, now); err != nil {
 		return message{}, false, err
 	}

@@ -1,11 +1,14 @@
 package handlers
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"signalbox/db"
+	"signalbox/internal/fault"
 	"signalbox/internal/typeid"
 	"signalbox/web"
 )
@@ -17,22 +20,43 @@ const (
 	timelineWindow = timelineHead + timelineTail
 	// timelineBefore is how many events stand before the one that was asked for.
 	timelineBefore = 100
+	// siftedStretch is how many events are looked through for those of one sort.
+	siftedStretch = 2000
 	// maxMoves bounds what rail and times are made of; of a longer log both ends are looked at.
 	maxMoves = 2000
 )
 
-// window is the part of a log that was asked for; at most one of both is set.
+// window is the part of a log that was asked for, and how it is shown.
 type window struct {
-	from int64 // begins there
-	at   int64 // lies around it
+	from  int64 // begins there; 0: not asked for
+	at    int64 // lies around it; 0: not asked for
+	level string
+	show  string
 }
 
 func readWindow(r *http.Request) (w window, err error) {
 	if w.from, err = queryInt(r, "from", 0, 0, 1<<40); err != nil {
 		return w, err
 	}
-	w.at, err = queryInt(r, "at", 0, 0, 1<<40)
-	return w, err
+	if w.at, err = queryInt(r, "at", 0, 0, 1<<40); err != nil {
+		return w, err
+	}
+	if w.level, err = readLevel(r); err != nil {
+		return w, err
+	}
+	w.show = r.URL.Query().Get("show")
+	if _, _, known := web.Shown(w.show); !known {
+		return w, fault.New(fault.Invalid, "Nothing is shown: show must be failed, human, policy or cost.").WithField("show")
+	}
+	return w, nil
+}
+
+func readLevel(r *http.Request) (string, error) {
+	level := cmp.Or(r.URL.Query().Get("level"), web.LevelSummary)
+	if !slices.Contains(web.Levels(), level) {
+		return "", fault.New(fault.Invalid, "Nothing is shown: level must be summary, detailed or raw.").WithField("level")
+	}
+	return level, nil
 }
 
 // after is the last event before the window, and whether one was asked for at all.
@@ -51,7 +75,10 @@ func (w window) after(version int64) (int64, bool) {
 // timeline reads a part of the run's log, never more than timelineWindow events of it.
 func (s *server) timeline(r *http.Request, info db.RunInfo, w window, now time.Time) (web.TimelineData, error) {
 	id := typeid.Format(typeid.Run, info.ID)
-	data := web.TimelineData{RunID: id, Created: info.CreatedAt, Now: now, PrevAttempt: -1, At: w.at}
+	data := web.TimelineData{RunID: id, Created: info.CreatedAt, Now: now, PrevAttempt: -1, At: w.at, From: w.from, Level: w.level, Show: w.show}
+	if w.show != "" {
+		return data, s.sifted(r, info, w, &data)
+	}
 	if w.at > info.Version {
 		data.Note = fmt.Sprintf("Event #%d is not there: the log of this run ends with #%d. The end is shown.", w.at, info.Version)
 	}
@@ -66,10 +93,10 @@ func (s *server) timeline(r *http.Request, info db.RunInfo, w window, now time.T
 	last := after + int64(len(data.Events))
 	data.Before, data.After = int(after), int(max(info.Version-last, 0))
 	if after > 0 {
-		data.BeforeURL = web.RunWindowURL(id, max(after-timelineWindow+1, 1))
+		data.BeforeURL = web.RunWindowURL(id, max(after-timelineWindow+1, 1), w.level, "")
 	}
 	if data.After > 0 {
-		data.AfterURL = web.RunWindowURL(id, last+1)
+		data.AfterURL = web.RunWindowURL(id, last+1, w.level, "")
 	}
 	return data, nil
 }
@@ -85,7 +112,7 @@ func (s *server) bothEnds(r *http.Request, info db.RunInfo, data *web.TimelineDa
 		return err
 	}
 	data.Events = append(head, tail...)
-	data.GapAt, data.Gap, data.GapURL = len(head), int(info.Version)-len(head)-len(tail), web.RunWindowURL(data.RunID, timelineHead+1)
+	data.GapAt, data.Gap, data.GapURL = len(head), int(info.Version)-len(head)-len(tail), web.RunWindowURL(data.RunID, timelineHead+1, data.Level, "")
 	return nil
 }
 
@@ -95,9 +122,39 @@ func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limi
 	if err != nil {
 		return nil, err
 	}
+	return shownEvents(events, info.Version)
+}
+
+// sifted reads the events of one sort in a stretch of the log. The stretch is bounded, so that a long log in which few are of
+// that sort costs no more than a short one.
+func (s *server) sifted(r *http.Request, info db.RunInfo, w window, data *web.TimelineData) error {
+	kinds, actors, _ := web.Shown(w.show)
+	after := min(max(max(w.from, w.at)-1, 0), info.Version)
+	upto := min(after+siftedStretch, info.Version)
+	events, err := s.store.EventsOf(r.Context(), info.Tenant, info.ID, kinds, actors, after, upto, timelineWindow)
+	if err != nil {
+		return err
+	}
+	if data.Events, err = shownEvents(events, info.Version); err != nil {
+		return err
+	}
+	if len(events) == timelineWindow {
+		upto = events[len(events)-1].Seq
+	}
+	data.Before, data.After = int(after), int(info.Version-upto)
+	if after > 0 {
+		data.BeforeURL = web.RunWindowURL(data.RunID, max(after-siftedStretch+1, 1), w.level, w.show)
+	}
+	if data.After > 0 {
+		data.AfterURL = web.RunWindowURL(data.RunID, upto+1, w.level, w.show)
+	}
+	return nil
+}
+
+func shownEvents(events []db.EventInfo, version int64) ([]web.TimelineEvent, error) {
 	var shown []web.TimelineEvent
 	for _, e := range events {
-		if e.Seq > info.Version {
+		if e.Seq > version {
 			// Newer than the rest of what is shown. A client that had it would not be sent the rest again.
 			break
 		}

@@ -137,3 +137,61 @@ func TestStreamWithoutRows(t *testing.T) {
 		t.Errorf("later messages are %.400s", sent)
 	}
 }
+
+// R-UI-1: level and sort stand in the address, hold for every window of a long log, and go without a script.
+func TestTimelineLevels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.signedIn(t, rita)
+	b.submit(t, "Replace one word.")
+	_, run := w.waiting(t, w.worker(t, "one"))
+	path := "/runs/" + run
+	whole := rowsOf(t, b.get(t, path).page(t))
+	if len(whole) < 10 || !slices.Equal(whole, span(1, len(whole))) {
+		t.Fatalf("rows %v", whole)
+	}
+	raw := b.get(t, path+"?level=raw").page(t)
+	if n := raw.Find("pre.tl-raw").Length(); n != len(whole) || !strings.Contains(raw.Find("pre.tl-raw").First().Text(), `"kind":"run_created"`) {
+		t.Errorf("%d events are shown raw: %.300s", n, raw.Find("pre.tl-raw").First().Text())
+	}
+	if s := raw.Find("#stream").AttrOr("hx-sse:connect", ""); !strings.HasSuffix(s, "&level=raw") {
+		t.Errorf("the stream of the level raw is %q", s)
+	}
+	people := b.get(t, path+"?show=human").page(t)
+	if rows := rowsOf(t, people); len(rows) == 0 || len(rows) >= len(whole) || !strings.Contains(people.Find("#timeline-rows").Text(), "A person has to decide") {
+		t.Errorf("what concerns people: %v", rows)
+	}
+	if s := people.Find("#stream").AttrOr("hx-sse:connect", ""); !strings.Contains(s, "rows=none") || !strings.Contains(people.Find(".timeline").Text(), "New events are not added") {
+		t.Errorf("a part of the timeline grows: %q", s)
+	}
+	if text := b.get(t, path+"?show=cost&level=detailed").page(t).Find("#timeline-empty").Text(); !strings.Contains(text, "No limit was reached") {
+		t.Errorf("without such an event the page says %q", text)
+	}
+	for _, query := range []string{"?level=loud", "?show=everything"} {
+		b.get(t, path+query).want(t, http.StatusUnprocessableEntity)
+	}
+
+	// The buttons of a page lead to what they name and keep what else was chosen.
+	page := b.get(t, path+"?level=detailed&show=human&at=3").page(t)
+	inspect(t, "controls", page)
+	for _, want := range []string{`form:first-of-type input[name=show][value=human]`, `form:first-of-type input[name=at][value="3"]`, `form:last-of-type input[name=level][value=detailed]`,
+		`button[name=level][value=detailed][aria-pressed=true]`, `button[name=show][value=human][aria-pressed=true]`, `a[href="` + path + `"]`} {
+		if page.Find(".tl-controls "+want).Length() != 1 {
+			t.Errorf("the controls lack %s", want)
+		}
+	}
+
+	// Of a long log a bounded part is looked through, and the rest is a link away.
+	w.lengthen(t, run, 5000)
+	long := b.get(t, path+"?show=failed&level=detailed").page(t)
+	if next := long.Find(".window a").AttrOr("href", ""); next != path+"?from=2001&level=detailed&show=failed#timeline" || len(rowsOf(t, long)) != 0 {
+		t.Errorf("the search goes on at %q, rows %v", next, rowsOf(t, long))
+	}
+	policy := rowsOf(t, b.get(t, path+"?show=policy&from=2001").page(t))
+	if !slices.Equal(policy, span(2001, 2250)) {
+		t.Errorf("policy from 2001: %v", policy)
+	}
+	if n := b.get(t, path+"?from=300").page(t).Find(".tl-fold").Length(); n != 1 {
+		t.Errorf("%d folds in 250 quiet events", n)
+	}
+}

@@ -79,6 +79,12 @@ CROSS JOIN LATERAL (SELECT coalesce(sum(extract(epoch FROM y.ended_at - y.acquir
 SELECT seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND seq > $3 ORDER BY seq LIMIT $4;
 
+-- name: RunEventsOf :many
+-- Events of some kinds or actors in a stretch of a run's log. The stretch bounds what is read, however few there are.
+SELECT seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
+FROM run_events WHERE tenant_id = @tenant_id AND run_id = @run_id AND seq > @after::bigint AND seq <= @upto::bigint
+    AND (kind = ANY(@kinds::text[]) OR actor_kind = ANY(@actors::text[])) ORDER BY seq LIMIT @count;
+
 -- name: RunMoves :many
 -- What the rail and the times of a run are made of: its events without what they carry, some from each end of a long log. Both
 -- ends are found by (run_id, seq), so that a log of any length costs the same.

@@ -99,7 +99,7 @@
 		const rows = byId("timeline-rows");
 		if (!rows) return;
 		const seen = new Set();
-		each(":scope > li[id]", (li) => { if (seen.has(li.id)) li.remove(); else seen.add(li.id); }, rows);
+		each("li[id]", (li) => { if (seen.has(li.id)) li.remove(); else seen.add(li.id); }, rows);
 		if (rows.children.length) byId("timeline-empty")?.remove();
 	};
 	document.addEventListener("htmx:sse:after:message", tidy);

@@ -47,6 +47,8 @@ func pages(t *testing.T) map[string]templ.Component {
 		"runs":           web.RunsPage(sampleRuns()),
 		"runs_filtered":  web.RunsPage(filteredRuns()),
 		"run_waiting":    web.RunPage(sampleRunPage()),
+		"run_folded":     web.RunPage(foldedRun(web.LevelSummary, 9)),
+		"run_raw":        web.RunPage(foldedRun(web.LevelRaw, 0)),
 		"run_failed":     web.RunPage(failedRun()),
 		"run_cancelling": web.RunPage(cancellingRun()),
 		"run_succeeded":  web.RunPage(succeededRun()),

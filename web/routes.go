@@ -20,8 +20,9 @@ import (
 //	POST /tasks/{id}/runs         idempotency_key    "Run again"
 //	POST /tasks/{id}/cancel       reason, idempotency_key
 //	GET  /runs                    RunsPage           ?q= &state= &repository= &before= | &after=
-//	GET  /runs/{id}               RunPage            ?from=SEQ (window that begins there) | ?at=SEQ (window around it)
-//	GET  /runs/{id}/stream        server-sent events ?after=SEQ (RunLive fragments) &rows=none
+//	GET  /runs/{id}               RunPage            ?from=SEQ (window that begins there) | ?at=SEQ (window around it) &level=summary|detailed|raw
+//	                                                 &show=failed|human|policy|cost
+//	GET  /runs/{id}/stream        server-sent events ?after=SEQ (RunLive fragments) &rows=none &level=
 //	GET  /runs/{id}/cancel        CancelPage
 //	POST /runs/{id}/cancel        reason, idempotency_key
 //	GET  /runs/{id}/steps/{step}  StepPage: one step's log
@@ -93,17 +94,27 @@ func RunEventURL(id string, seq int64) string {
 	return RunURL(id) + "?at=" + n + "#e" + n
 }
 
-// RunWindowURL is the run page with the timeline from an event on.
-func RunWindowURL(id string, from int64) string {
-	return RunURL(id) + "?from=" + strconv.FormatInt(from, 10) + "#timeline"
+// RunWindowURL is the run page with the timeline from an event on, at a level and with what is shown, each empty for the
+// usual one.
+func RunWindowURL(id string, from int64, level, show string) string {
+	u := RunURL(id) + "?from=" + strconv.FormatInt(from, 10)
+	if level != "" && level != LevelSummary {
+		u += "&level=" + url.QueryEscape(level)
+	}
+	if show != "" {
+		u += "&show=" + url.QueryEscape(show)
+	}
+	return u + "#timeline"
 }
 
 // RunStreamURL is the event stream of a run page that was rendered with events up to after. A page that does not show the
 // newest rows asks for none: its state stays live, and nothing is appended behind a gap.
-func RunStreamURL(id string, after int64, rows bool) string {
+func RunStreamURL(id string, after int64, rows bool, level string) string {
 	u := sub("/runs", id, "stream") + "?after=" + strconv.FormatInt(after, 10)
 	if !rows {
 		u += "&rows=none"
+	} else if level == LevelRaw {
+		u += "&level=" + LevelRaw
 	}
 	return u
 }

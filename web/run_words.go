@@ -18,7 +18,7 @@ func runStream(d RunPageData) string {
 	if !d.Live {
 		return ""
 	}
-	return RunStreamURL(d.Panel.Run.ID, d.LastSeq, d.Timeline.Grows())
+	return RunStreamURL(d.Panel.Run.ID, d.LastSeq, d.Timeline.Grows(), d.Timeline.Level)
 }
 
 func runBadge(r RunView) ui.Status {

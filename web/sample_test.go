@@ -72,7 +72,7 @@ func sampleRun() web.RunView {
 }
 
 func sampleTimeline() web.TimelineData {
-	return web.TimelineData{RunID: runID, Created: ago(30 * time.Minute), Now: now, Events: sampleEvents(), PrevAttempt: -1}
+	return web.TimelineData{RunID: runID, Created: ago(30 * time.Minute), Now: now, Events: sampleEvents(), PrevAttempt: -1, Level: web.LevelSummary}
 }
 
 func sampleFacts() web.RunFacts {

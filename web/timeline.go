@@ -20,6 +20,9 @@ type TimelineData struct {
 	GapAt  int
 	Gap    int
 	GapURL string
+	Level  string // how much is shown, one of Levels; empty: every row, as the stream sends them
+	Show   string // which events are shown, one of Shows; empty: all
+	From   int64  // the event with which the window was asked to begin; 0: none
 	At     int64  // the event that was asked for; 0: none
 	Note   string // what has to be said about the window, in words
 	// PrevAttempt is the attempt of the event before the window's first, so that no heading is repeated; -1: none.
@@ -37,10 +40,11 @@ type TimelineEvent struct {
 	From, To  string // states; equal or empty when unchanged
 	Attempt   int
 	Data      map[string]any // the event's payload, decoded
+	Canonical string         // the event as it was hashed, for the level raw
 }
 
 // Grows reports whether new events belong at the end of this window.
-func (d TimelineData) Grows() bool { return d.After == 0 }
+func (d TimelineData) Grows() bool { return d.After == 0 && d.Show == "" }
 
 // wanted reports whether the event is the one that was asked for.
 func (d TimelineData) wanted(ev TimelineEvent) bool { return d.At > 0 && ev.Seq == d.At }

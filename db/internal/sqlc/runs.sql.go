@@ -790,6 +790,83 @@ func (q *Queries) RunEvents(ctx context.Context, db DBTX, tenantID uuid.UUID, ru
 	return items, nil
 }
 
+const runEventsOf = `-- name: RunEventsOf :many
+SELECT seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
+FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND seq > $3::bigint AND seq <= $4::bigint
+    AND (kind = ANY($5::text[]) OR actor_kind = ANY($6::text[])) ORDER BY seq LIMIT $7
+`
+
+type RunEventsOfParams struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	RunID    uuid.UUID `json:"run_id"`
+	After    int64     `json:"after"`
+	Upto     int64     `json:"upto"`
+	Kinds    []string  `json:"kinds"`
+	Actors   []string  `json:"actors"`
+	Count    int32     `json:"count"`
+}
+
+type RunEventsOfRow struct {
+	Seq       int64           `json:"seq"`
+	Schema    int16           `json:"schema"`
+	EventID   string          `json:"event_id"`
+	Kind      string          `json:"kind"`
+	ActorKind string          `json:"actor_kind"`
+	ActorID   string          `json:"actor_id"`
+	ActorName string          `json:"actor_name"`
+	FromState string          `json:"from_state"`
+	ToState   string          `json:"to_state"`
+	AttemptNo int32           `json:"attempt_no"`
+	At        time.Time       `json:"at"`
+	Body      bytea.Bytes     `json:"body"`
+	Payload   json.RawMessage `json:"payload"`
+	Hash      bytea.Bytes     `json:"hash"`
+}
+
+// Events of some kinds or actors in a stretch of a run's log. The stretch bounds what is read, however few there are.
+func (q *Queries) RunEventsOf(ctx context.Context, db DBTX, arg RunEventsOfParams) ([]RunEventsOfRow, error) {
+	rows, err := db.Query(ctx, runEventsOf,
+		arg.TenantID,
+		arg.RunID,
+		arg.After,
+		arg.Upto,
+		arg.Kinds,
+		arg.Actors,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunEventsOfRow
+	for rows.Next() {
+		var i RunEventsOfRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Schema,
+			&i.EventID,
+			&i.Kind,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorName,
+			&i.FromState,
+			&i.ToState,
+			&i.AttemptNo,
+			&i.At,
+			&i.Body,
+			&i.Payload,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runMoves = `-- name: RunMoves :many
 SELECT h.seq, h.kind, h.from_state, h.to_state, h.at FROM run_events h WHERE h.tenant_id = $1 AND h.run_id = $2 AND h.seq <= $3::bigint
 UNION ALL
