@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Aside is why a run was set aside: it could not be handled again and again, so that the loops leave it alone until a
-// person releases it.
+// Aside is why a run was set aside: a loop could not handle it again and again, so that this one leaves it alone until a
+// person releases it. The other loops go on with it: a run whose clocks cannot be read still loses its lease in time.
 type Aside struct {
 	By       string
 	Reason   string
@@ -50,9 +50,9 @@ func (s *Store) poisoned(ctx context.Context, tx pgx.Tx, id uuid.UUID, why error
 	return wrap("drop the item of a run that was set aside", s.q.DropItem(ctx, tx, id))
 }
 
-// AsideRuns are all runs that were set aside. There are never many: each was one that nobody could handle.
-func (s *Store) AsideRuns(ctx context.Context) (map[uuid.UUID]bool, error) {
-	ids, err := s.q.SetAsideRuns(ctx, s.pool)
+// AsideRuns are the runs that the loop set aside. There are never many: each was one that it could not handle.
+func (s *Store) AsideRuns(ctx context.Context, by string) (map[uuid.UUID]bool, error) {
+	ids, err := s.q.SetAsideRuns(ctx, s.pool, by)
 	if err != nil {
 		return nil, fmt.Errorf("list what was set aside: %w", err)
 	}
@@ -77,7 +77,7 @@ func (s *Store) AsideOf(ctx context.Context, ref Ref) (*Aside, error) {
 
 // Words says in one sentence what happened and what helps.
 func (a Aside) Words() string {
-	return fmt.Sprintf("Set aside since %s: the %s could not handle it (tried %d times). It waits until a person resumes it.", a.Since.Format("2006-01-02 15:04 UTC"), a.By, a.Failures)
+	return fmt.Sprintf("Set aside since %s: the %s could not handle it (tried %d times) and leaves it alone until a person resumes it.", a.Since.Format("2006-01-02 15:04 UTC"), a.By, a.Failures)
 }
 
 // Passing reports an error that says nothing about the thing that was handled: the database was busy or away, or the

@@ -25,13 +25,6 @@ type Wait struct {
 
 // Why says truthfully why a run waits for a worker, decided by the same rules by which claims are (R-Q-7).
 func (s *Store) Why(ctx context.Context, tenant, id uuid.UUID) (Wait, error) {
-	aside, err := s.AsideOf(ctx, Ref{tenant, id})
-	if err != nil {
-		return Wait{}, err
-	}
-	if aside != nil {
-		return Wait{Reason: schedule.Reason{Code: "set_aside", Words: aside.Words()}}, nil
-	}
 	until, err := s.q.RunWaits(ctx, s.pool, tenant, id)
 	if err == nil {
 		return Wait{Until: until.UTC()}, nil
@@ -41,7 +34,7 @@ func (s *Store) Why(ctx context.Context, tenant, id uuid.UUID) (Wait, error) {
 	}
 	row, err := s.q.WaitingItem(ctx, s.pool, tenant, id)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Wait{}, nil
+		return s.asideWait(ctx, Ref{tenant, id})
 	}
 	if err != nil {
 		return Wait{}, fmt.Errorf("look at the queue: %w", err)
@@ -53,6 +46,15 @@ func (s *Store) Why(ctx context.Context, tenant, id uuid.UUID) (Wait, error) {
 	item := itemOf(sqlc.HeadsOfLanesRow{RunID: row.RunID, TenantID: row.TenantID, Phase: row.Phase, RepositoryID: row.RepositoryID, UserID: row.UserID, Queue: row.Queue,
 		Risk: row.Risk, Provider: row.Provider, Pool: row.Pool, Priority: row.Priority, VisibleAt: row.VisibleAt, Requires: row.Requires, Rank: row.Rank, Maker: row.Maker})
 	return Wait{Reason: schedule.Why(state, offers, item, int(row.Ahead))}, nil
+}
+
+// asideWait is why a run without an item waits. One that has an item is given out, whichever loop set it aside.
+func (s *Store) asideWait(ctx context.Context, ref Ref) (Wait, error) {
+	aside, err := s.AsideOf(ctx, ref)
+	if err != nil || aside == nil {
+		return Wait{}, err
+	}
+	return Wait{Reason: schedule.Reason{Code: "set_aside", Words: aside.Words()}}, nil
 }
 
 // waitingFor is what the tenant's waiting work waits for: rules, leases and pauses, and the workers that live.

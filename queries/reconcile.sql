@@ -113,7 +113,7 @@ INSERT INTO quarantine (run_id, tenant_id, by_loop, reason, failures) SELECT r.i
 ON CONFLICT (run_id) DO NOTHING;
 
 -- name: SetAsideRuns :many
-SELECT run_id FROM quarantine;
+SELECT run_id FROM quarantine WHERE by_loop = $1;
 
 -- name: SetAsideOf :one
 SELECT by_loop, reason, failures, since FROM quarantine WHERE tenant_id = $1 AND run_id = $2;

@@ -18,7 +18,7 @@ import (
 // one loop.
 type visitor struct {
 	pauses map[uuid.UUID]pause
-	// aside are the runs that were set aside, as of the present look; they are not tried.
+	// aside are the runs that this loop set aside, on any replica, as of the present look; they are not tried.
 	aside map[uuid.UUID]bool
 	// giveUp sets one aside after too many failures; nil where the items are no runs.
 	giveUp func(ctx context.Context, id uuid.UUID, failures int, why error) error
@@ -37,11 +37,12 @@ const maxPause = 5 * time.Minute
 // deployment takes.
 const maxFailures = 6
 
-// eachRun is each over runs: one that fails again and again is set aside, for every loop and replica, until a person
-// releases it.
+// eachRun is each over runs: one that fails again and again is set aside, for this loop on every replica, until a
+// person releases it. What another loop set aside is tried: the one that cannot tell a run's time keeps nobody from ending
+// its lease.
 func eachRun[T any](ctx context.Context, s *db.Store, name string, v *visitor, log *slog.Logger, list func(context.Context, uuid.UUID, int) ([]T, error), key func(T) uuid.UUID, do func(context.Context, T) (bool, error)) (int, error) {
 	var err error
-	if v.aside, err = s.AsideRuns(ctx); err != nil {
+	if v.aside, err = s.AsideRuns(ctx, name); err != nil {
 		return 0, err
 	}
 	v.giveUp = func(ctx context.Context, id uuid.UUID, failures int, why error) error {

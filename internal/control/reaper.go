@@ -26,12 +26,12 @@ type Reaper struct {
 	Pause time.Duration
 	Log   *slog.Logger
 
-	leases visitor
+	leases, late visitor
 }
 
 // RunOnce returns how many leases were ended.
 func (r *Reaper) RunOnce(ctx context.Context) (int, error) {
-	r.leases.first = r.Pause
+	r.leases.first, r.late.first = r.Pause, r.Pause
 	there, err := r.Store.Beat(ctx, cmp.Or(r.Patience, r.Store.Timing().LeaseTTL/2))
 	if err != nil || there.Holding {
 		return 0, err
@@ -40,8 +40,11 @@ func (r *Reaper) RunOnce(ctx context.Context) (int, error) {
 		return r.Store.DisobedientLeases(ctx, after, limit, r.StopGrace)
 	}
 	return sum(ctx,
-		func(ctx context.Context) (int, error) { return r.end(ctx, r.Store.ExpiredLeases) },
-		func(ctx context.Context) (int, error) { return r.end(ctx, late) },
+		func(ctx context.Context) (int, error) {
+			return eachRun(ctx, r.Store, "reaper", &r.leases, r.Log, r.Store.ExpiredLeases, runOfLease, r.end)
+		},
+		// A stop that somebody asked for is carried out whatever was set aside; what fails waits longer each time.
+		func(ctx context.Context) (int, error) { return each(ctx, &r.late, r.Log, late, runOfLease, r.end) },
 		func(ctx context.Context) (int, error) {
 			return 0, r.bury(ctx)
 		})
@@ -58,14 +61,14 @@ func (r *Reaper) bury(ctx context.Context) error {
 	return err
 }
 
-func (r *Reaper) end(ctx context.Context, list func(context.Context, uuid.UUID, int) ([]db.ExpiredLease, error)) (int, error) {
-	return eachRun(ctx, r.Store, "reaper", &r.leases, r.Log, list, func(l db.ExpiredLease) uuid.UUID { return l.Ref.Run }, func(ctx context.Context, l db.ExpiredLease) (bool, error) {
-		kind, err := r.Store.Reap(ctx, l)
-		if err == nil && r.Log != nil {
-			r.Log.InfoContext(ctx, "lease ended", "run_id", l.Ref.Run, "lease_id", l.Lease.ID, "fencing_token", l.Lease.Token, "event", kind)
-		}
-		return true, err
-	})
+func runOfLease(l db.ExpiredLease) uuid.UUID { return l.Ref.Run }
+
+func (r *Reaper) end(ctx context.Context, l db.ExpiredLease) (bool, error) {
+	kind, err := r.Store.Reap(ctx, l)
+	if err == nil && r.Log != nil {
+		r.Log.InfoContext(ctx, "lease ended", "run_id", l.Ref.Run, "lease_id", l.Lease.ID, "fencing_token", l.Lease.Token, "event", kind)
+	}
+	return true, err
 }
 
 // Presence says that this server is there, apart from the reaper, whose looks may take long.

@@ -259,8 +259,8 @@ func TestWhatCannotBeWrong(t *testing.T) {
 	}
 }
 
-// R-REC-1: a run that cannot be handled is set aside after some tries: recorded with its reason, left alone by every
-// loop and the reconciler, and handled again once it is released.
+// R-REC-1: a run that cannot be handled is set aside after some tries: recorded with its reason, left alone by the loop
+// that failed on every replica, and handled again once it is released.
 func TestPoisonIsSetAside(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{})
@@ -288,6 +288,31 @@ func TestPoisonIsSetAside(t *testing.T) {
 	w.exec(t, `DELETE FROM quarantine`)
 	once(t, r.RunOnce, 1)
 	w.is(t, bad.Ref, run.Queued)
+}
+
+// R-REC-1, R-LEASE-5: what one loop set aside keeps the others from nothing: the lease of a lost worker ends and the run
+// goes on; a cancel completes even where the reaper itself had given the run up.
+func TestSetAsideStopsOneLoopOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Timing: db.Timing{BackoffScale: 0.01, CancelGrace: 10 * time.Second}})
+	lost, gone := w.at(t, run.Executing), w.at(t, run.Cancelling)
+	got(w.Store.SetAside(t.Context(), lost.Ref.Run, "run clock", 6, context.Canceled))(t)
+	must(t, w.Lapse(t.Context(), lost.Ref))
+	once(t, w.reaper(), 1)
+	w.is(t, lost.Ref, run.Queued)
+	must(t, w.Due(t.Context(), lost.Ref))
+	if y := got(w.Store.Why(t.Context(), lost.Ref.Tenant, lost.Ref.Run))(t); y.Reason.Code == "set_aside" {
+		t.Errorf("it has an item and is said to wait for a person: %+v", y)
+	}
+	if l := got(w.ClaimRun(t.Context(), w.Workers[0], lost.Ref))(t); l == nil {
+		t.Error("nobody got the run")
+	}
+	got(w.Store.SetAside(t.Context(), gone.Ref.Run, "reaper", 6, context.Canceled))(t)
+	w.pass(t, 11*time.Second)
+	w.keep(t, lost.Ref)
+	must(t, w.Lapse(t.Context(), gone.Ref))
+	once(t, w.reaper(), 1)
+	w.is(t, gone.Ref, run.Cancelled)
 }
 
 // R-REC-1: an item that no claim can read is set aside by the first claim that meets it; everybody else is served.

@@ -369,11 +369,11 @@ func (q *Queries) SetAsideOf(ctx context.Context, db DBTX, tenantID uuid.UUID, r
 }
 
 const setAsideRuns = `-- name: SetAsideRuns :many
-SELECT run_id FROM quarantine
+SELECT run_id FROM quarantine WHERE by_loop = $1
 `
 
-func (q *Queries) SetAsideRuns(ctx context.Context, db DBTX) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, setAsideRuns)
+func (q *Queries) SetAsideRuns(ctx context.Context, db DBTX, byLoop string) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, setAsideRuns, byLoop)
 	if err != nil {
 		return nil, err
 	}
