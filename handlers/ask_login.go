@@ -3,6 +3,7 @@ package handlers
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"signalbox/internal/fault"
@@ -56,7 +57,7 @@ func unsent(r *http.Request) (texts []web.Unsent, page string) {
 	} else if d, err := parseDraft(values.Get("draft")); err == nil && r.URL.Path == web.TasksURL {
 		page = returnPath(d.page())
 	}
-	for _, f := range web.Texts() {
+	for _, f := range append(web.Texts(), commentTexts(values)...) {
 		if text := values.Get(f.Value); strings.TrimSpace(text) != "" {
 			texts = append(texts, web.Unsent{Name: f.Value, Label: f.Label, Text: text})
 		}
@@ -71,4 +72,14 @@ func currentPath(r *http.Request) string {
 		return web.HomeURL
 	}
 	return returnPath(u.RequestURI())
+}
+
+// commentTexts are the fields of comments that a form brought.
+func commentTexts(v url.Values) (fields []web.Option) {
+	for step := range web.MaxSteps {
+		if name := web.CommentField(step + 1); v.Get(name) != "" {
+			fields = append(fields, web.Option{Value: name, Label: "Your comment on step " + strconv.Itoa(step+1)})
+		}
+	}
+	return fields
 }

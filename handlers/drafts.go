@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -171,18 +170,27 @@ func (s *server) usedDraft(r *http.Request, key string) {
 	}
 }
 
-// keepText fills in a panel's text: what was posted and refused, or else what was kept.
+// keepText fills in a panel's text and comments: what was posted and refused, or else what was kept.
 func (s *server) keepText(r *http.Request, panel *web.GatePanelData, posted url.Values) error {
-	d, err := s.keptDraft(r, web.GateDraft(panel.GateID))
+	key := web.GateDraft(panel.GateID)
+	panel.Draft = web.Draft{Key: key, Person: typeid.Format(typeid.User, who(r).user)}
+	all, err := s.store.Drafts(r.Context(), draftKey(r, key))
 	if err != nil {
 		return err
 	}
+	keepComments(panel, posted, all)
 	if posted != nil {
+		// What stands there is newer than what was kept.
 		panel.Text, panel.AdoptURL, panel.Elsewhere = posted.Get("text"), posted.Get("adopt_url"), posted["reviewed_elsewhere"]
-		d.At = time.Time{} // what stands there is newer than what was kept
-	} else {
-		panel.Text = d.Text
+		return nil
 	}
-	panel.Draft = d
+	for _, d := range all {
+		if d.Key == key {
+			panel.Text = d.Text
+		}
+		if d.At.After(panel.Draft.At) {
+			panel.Draft.At = d.At
+		}
+	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"signalbox/db"
 	"signalbox/internal/wire"
 )
 
@@ -185,4 +186,10 @@ func (w *world) sql(t *testing.T, statement string) {
 	defer conn.Close(t.Context())
 	_, err := conn.Exec(t.Context(), statement)
 	must(t, err)
+}
+
+func (w *world) draftsOf(t *testing.T, p idPerson, key string) db.DraftKey {
+	t.Helper()
+	s := w.user(t, p)
+	return db.DraftKey{Tenant: s.Tenant, User: s.User, Key: key}
 }

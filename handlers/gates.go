@@ -79,7 +79,8 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 		return err
 	}
 	htmx := r.Header.Get("HX-Request") != "" && r.Method == http.MethodPost
-	fragment := htmx && (outcome == nil || outcome.Kind != web.OutcomeStale)
+	// Comments on a plan stand beside the panel, and are answered with it.
+	fragment := htmx && (outcome == nil || outcome.Kind != web.OutcomeStale) && g.info.Kind != run.GatePlan
 	var patch *gatePatch
 	if panel.MayDecide || !fragment {
 		if patch, err = s.gatePatch(r, g.info); err != nil {
@@ -288,7 +289,10 @@ func (s *server) verdict(r *http.Request, id uuid.UUID, values url.Values) (db.V
 	if err != nil {
 		return db.Verdict{}, fault.New(fault.Malformed, "Nothing was decided: the form does not say which revision you saw. Open the page again.")
 	}
-	text := strings.TrimSpace(values.Get("text"))
+	text, err := s.withComments(r, id, values)
+	if err != nil {
+		return db.Verdict{}, err
+	}
 	if len([]rune(text)) > maxText {
 		return db.Verdict{}, fault.New(fault.Invalid, "Nothing was decided: the text has more than 20,000 characters.").WithField("text")
 	}

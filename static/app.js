@@ -270,6 +270,7 @@
 		}
 		if (area.value !== copy.text) {
 			area.value = copy.text;
+			if (copy.text) area.closest("details")?.setAttribute("open", "");
 			const note = document.querySelector(`[data-kept-of="${area.dataset.draft}"]`);
 			if (note && copy.text) {
 				note.hidden = false;

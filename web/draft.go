@@ -36,6 +36,24 @@ func StepDraft(gate string, revision, step int) string {
 	return GateDraft(gate) + ":" + strconv.Itoa(revision) + ":" + strconv.Itoa(step)
 }
 
+// CommentField is the name of the field for a comment on a step of a plan, counted from 1.
+func CommentField(step int) string { return "comment-" + strconv.Itoa(step) }
+
+// decisionFormID is what fields outside the decision form belong to.
+const decisionFormID = "decision"
+
+// commentable says that the steps of the plan beside a panel take comments.
+func commentable(d GatePanelData) bool { return d.Kind == "plan" && decidable(d) }
+
+func stepDraft(d GatePanelData, step int) Draft {
+	if d.Draft.Key == "" {
+		return Draft{}
+	}
+	kept := d.Draft
+	kept.Key = StepDraft(d.GateID, d.Revision, step)
+	return kept
+}
+
 // NewTaskDraft is the key of the goal of a new task, filled from an earlier one or, where that is empty, from nothing.
 func NewTaskDraft(from string) string {
 	if from == "" {

@@ -135,6 +135,9 @@ func textLabel(kind string) string {
 }
 
 func textHint(kind string) string {
+	if kind == "plan" {
+		return "Request changes needs this or a comment on a step; the agent gets exactly what you write. Reject needs a reason."
+	}
 	if sendsBack(kind) {
 		return "Needed to request changes (the agent gets exactly this) and to reject."
 	}

@@ -160,3 +160,31 @@ func (b *tab) signInAgain(subject string) {
 	b.click(`a[href^="/login/"]`)
 	b.click(`button[name="person"][value="` + subject + `"]`)
 }
+
+// A13, U7: a comment on a step of the plan is kept while it is written, sent with the decision and with nothing else, and
+// the agent answers it with another revision.
+func TestBrowserCommentsOnAPlan(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, rig.Options{Timing: steady()})
+	repo := r.Repository("acme/shop", rig.Shop())
+	goal := rig.Recipe("Tax is 20 per cent now.", rig.Act{Do: "plan", When: "plan", File: "lib/price.sh"}, rig.Act{Do: "replace", When: "execute", File: "lib/price.sh", Old: "rate=19", New: "rate=20"})
+	_, run := r.Person("rita").Submit(rig.Task{Repository: repo, Title: "Raise the tax", Goal: goal, PlanGate: true})
+	gate := r.AwaitGate(run)
+	ana := newTab(r, t, "ana")
+	ana.signIn("ana")
+	ana.open("/gates/" + gate)
+	ana.click("#step-1 summary")
+	ana.write("#f-comment-1", "Say what could go wrong.")
+	ana.open("/inbox")
+	saved(r, "Say what could go wrong.")
+	ana.open("/gates/" + gate)
+	ana.until("the comment is there", `document.querySelector("#step-1 details").open && document.querySelector("#f-comment-1").value === "Say what could go wrong."`)
+	ana.shot("gate-plan-comment")
+	ana.click(`button[value="request_changes"]`)
+	ana.until("the request is recorded", `/Changes requested/.test(document.querySelector("#gate-panel").innerText) && !document.querySelector("#f-comment-1")`)
+	if n := drafts(r); n != 0 || eval[int](ana, `Object.keys(sessionStorage).length`) != 0 {
+		t.Errorf("%d drafts are left", n)
+	}
+	ana.shot("gate-plan-sent-back")
+	r.AwaitGate(run, gate)
+}
