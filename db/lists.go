@@ -57,7 +57,7 @@ func (s *Store) among(ctx context.Context, tenant uuid.UUID, f RunFilter) ([]uui
 	at, id := f.Before.down()
 	return s.q.RunsAmong(ctx, s.pool, sqlc.RunsAmongParams{
 		TenantID: tenant, Ids: ids, State: string(f.State), TaskID: pointer(f.Task), RepositoryID: pointer(f.Repository), Query: f.Query,
-		BeforeAt: at, BeforeID: id, Count: f.Limit,
+		Active: f.Active, BeforeAt: at, BeforeID: id, Count: f.Limit,
 	})
 }
 

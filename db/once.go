@@ -128,3 +128,9 @@ func (s *Store) RegisterRepository(ctx context.Context, in Request, r Repository
 	out, err := s.Repository(ctx, in.Tenant, a.ID)
 	return out, replayed, err
 }
+
+// Answered reports whether this very intent was carried out before, so that whoever repeats it is not told that it came too late.
+func (s *Store) Answered(ctx context.Context, ref Ref, in Intent) (bool, error) {
+	_, ok, err := s.replayed(ctx, s.pool, ref, in)
+	return ok, err
+}

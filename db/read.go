@@ -156,6 +156,7 @@ func (s *Store) TaskEvents(ctx context.Context, tenant, task uuid.UUID) ([]TaskE
 type RunFilter struct {
 	State            run.State
 	View             View
+	Active           bool // has not ended
 	Task, Repository uuid.UUID
 	Query            string
 	Before           Cursor
@@ -199,11 +200,16 @@ func (s *Store) Runs(ctx context.Context, tenant uuid.UUID, f RunFilter) ([]RunI
 	at, id := f.Before.down()
 	ids, err := s.q.PageRuns(ctx, s.pool, sqlc.PageRunsParams{
 		TenantID: tenant, State: string(f.State), TaskID: pointer(f.Task), RepositoryID: pointer(f.Repository), Query: f.Query,
-		BeforeAt: at, BeforeID: id, Count: f.Limit,
+		Active: f.Active, BeforeAt: at, BeforeID: id, Count: f.Limit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
+	return s.runs(ctx, tenant, ids)
+}
+
+// RunsByID reads runs by their ids, the newest first; what the tenant does not have is left out.
+func (s *Store) RunsByID(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]RunInfo, error) {
 	return s.runs(ctx, tenant, ids)
 }
 

@@ -201,15 +201,20 @@ func (s *server) apiRunLogs(w http.ResponseWriter, r *http.Request) error {
 
 // cancel asks for a run to be cancelled; pages and API share it.
 func (s *server) cancel(r *http.Request, id uuid.UUID, key, reason string, content any) (db.Ack, error) {
-	hash, err := requestHash(r, content)
+	in, err := cancelIntent(r, id, key, reason, content)
 	if err != nil {
 		return db.Ack{}, err
 	}
+	return s.store.Apply(r.Context(), db.Ref{Tenant: who(r).tenant, Run: id}, in)
+}
+
+func cancelIntent(r *http.Request, id uuid.UUID, key, reason string, content any) (db.Intent, error) {
+	hash, err := requestHash(r, content)
 	p := who(r)
-	return s.store.Apply(r.Context(), db.Ref{Tenant: p.tenant, Run: id}, db.Intent{
+	return db.Intent{
 		Key: key, Hash: hash, By: p.actor(), Payload: run.CancelRequestedEvent{Reason: reasonOr(reason, p)},
 		Audit: auditOf(r, act{action: "run.cancel", object: "run", id: typeid.Format(typeid.Run, id), reason: reason}),
-	})
+	}, err
 }
 
 func (s *server) apiCancelRun(w http.ResponseWriter, r *http.Request) error {

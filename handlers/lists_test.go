@@ -37,7 +37,7 @@ func TestListsCountAndView(t *testing.T) {
 	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
 	defer conn.Close(t.Context())
 	for sql, l := range map[string]*lease{
-		"UPDATE run_leases SET expires_at = now() - interval '1 second' WHERE run_id = $1":                                                                  silent,
+		"UPDATE run_leases SET expires_at = now() - interval '1 second' WHERE run_id = $1": silent,
 		"WITH gone AS (DELETE FROM run_leases WHERE run_id = $1) UPDATE runs SET state = 'FAILED', failure_category = 'INFRASTRUCTURE', failure_code = 'WORKER_LOST', failure_retryable = true, lease_id = NULL, lease_phase = NULL, lease_worker = NULL, lease_boot = NULL, queued = NULL, finished_at = now() WHERE id = $1":                       failed,
 		"WITH gone AS (DELETE FROM run_leases WHERE run_id = $1) UPDATE runs SET state = 'FAILED', failure_category = 'INFRASTRUCTURE', failure_code = 'WORKER_LOST', failure_retryable = true, lease_id = NULL, lease_phase = NULL, lease_worker = NULL, lease_boot = NULL, queued = NULL, finished_at = now() - interval '25 hours' WHERE id = $1": old,
 	} {

@@ -140,6 +140,8 @@ func (s *server) routes() []route {
 
 		// Runs.
 		page(get, "/runs", member, s.getRuns),
+		page(get, "/runs/cancel", requester, s.getRunsCancel),
+		page(post, "/runs/cancel", requester, s.postRunsCancel),
 		page(get, "/runs/{id}", member, s.getRun),
 		page(get, "/runs/{id}/stream", member, s.streamRun),
 		page(get, "/runs/{id}/cancel", requester, s.getRunCancel),

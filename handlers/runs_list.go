@@ -44,6 +44,11 @@ func (s *server) getRuns(w http.ResponseWriter, r *http.Request) error {
 	}
 	list, next := more(list, pageSize)
 	data := web.RunsPageData{Shell: s.shell(r), Filter: shown, Pager: pager(r, len(list), next)}
+	if shown.Set {
+		q.Del("before")
+		q.Set("all", "1")
+		data.CancelAll = web.RunsCancelURL + "?" + q.Encode()
+	}
 	for _, info := range list {
 		data.Rows = append(data.Rows, runRow(info))
 	}

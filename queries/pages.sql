@@ -37,6 +37,7 @@ WHERE x.tenant_id = @tenant_id
   AND (sqlc.narg(task_id)::uuid IS NULL OR x.task_id = sqlc.narg(task_id))
   AND (sqlc.narg(repository_id)::uuid IS NULL OR x.repository_id = sqlc.narg(repository_id))
   AND (@query::text = '' OR position(lower(@query) IN lower((SELECT t.title FROM tasks t WHERE t.id = x.task_id))) > 0)
+  AND (NOT @active::boolean OR x.finished_at IS NULL)
   AND (x.created_at, x.id) < (@before_at::timestamptz, @before_id::uuid)
 ORDER BY x.created_at DESC, x.id DESC
 LIMIT @count;

@@ -80,6 +80,8 @@ func hostilePages(t *testing.T, payload string, all bool) map[string]templ.Compo
 		"tasks":        bad(sampleTasks(), web.TasksPage, payload, all),
 		"task":         bad(sampleTask(), web.TaskPage, payload, all),
 		"runs":         bad(web.RunsPageData{Shell: shell(), Rows: sampleRows()}, web.RunsPage, payload, all),
+		"bulk":         bad(bulkQuestion(), web.BulkCancelPage, payload, all),
+		"bulk result":  bad(bulkAnswer(), web.BulkCancelPage, payload, all),
 		"run":          bad(sampleRunPage(), web.RunPage, payload, all),
 		"run failed":   bad(failedRun(), web.RunPage, payload, all),
 		"run succeeds": bad(succeededRun(), web.RunPage, payload, all),

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,6 +47,8 @@ func pages(t *testing.T) map[string]templ.Component {
 		"task":           web.TaskPage(sampleTask()),
 		"runs":           web.RunsPage(sampleRuns()),
 		"runs_filtered":  web.RunsPage(filteredRuns()),
+		"cancel_bulk":    web.BulkCancelPage(bulkQuestion()),
+		"cancel_result":  web.BulkCancelPage(bulkAnswer()),
 		"run_waiting":    web.RunPage(sampleRunPage()),
 		"run_folded":     web.RunPage(foldedRun(web.LevelSummary, 9)),
 		"run_raw":        web.RunPage(foldedRun(web.LevelRaw, 0)),
@@ -93,6 +96,12 @@ func groupedInbox() web.InboxPageData {
 	return d
 }
 
+func askingShell() web.Shell {
+	s := shell()
+	s.User.Roles = []string{"viewer", "requester"}
+	return s
+}
+
 func withTurns(n int) web.Shell { s := shell(); s.MyTurn = n; return s }
 
 func sampleTasks() web.TasksPageData {
@@ -109,8 +118,30 @@ func sampleTasks() web.TasksPageData {
 
 func sampleRuns() web.RunsPageData {
 	return web.RunsPageData{
-		Shell: shell(), Rows: sampleRows(), Filter: web.RunFilter{View: "waiting", States: []web.Option{{Value: "QUEUED", Label: "Queued"}}, Set: true},
+		Shell: askingShell(), CancelAll: "/runs/cancel?all=1&view=waiting", Rows: sampleRows(), Filter: web.RunFilter{View: "waiting", States: []web.Option{{Value: "QUEUED", Label: "Queued"}}, Set: true},
 		Pager: web.Pager{Older: "/runs?before=x", Shown: 6, Tally: web.Tally{Matching: 41, All: 412, Most: 1000, Filtered: true}},
+	}
+}
+
+func bulkQuestion() web.BulkCancelPageData {
+	d := web.BulkCancelPageData{Shell: shell(), Queued: 26, Running: 17, Waiting: 17, More: true, Most: 200, MustGiveReason: true, TypeCount: true, IdempotencyKey: "K9"}
+	rows := sampleRows()
+	for n := range 60 {
+		row := web.BulkRun{RunRow: rows[n%3]}
+		row.ID = fmt.Sprintf("run_%d", n)
+		d.Runs = append(d.Runs, row)
+	}
+	d.Skipped = []web.BulkRun{{RunRow: rows[4], Why: "It had already ended: succeeded."}}
+	return d
+}
+
+func bulkAnswer() web.BulkCancelPageData {
+	rows := sampleRows()
+	rows[1].State = "CANCELLING"
+	return web.BulkCancelPageData{
+		Shell: shell(), Done: true, Most: 200,
+		Runs:    []web.BulkRun{{RunRow: rows[1], Why: "Its worker is told to stop."}, {RunRow: rows[5], Why: "It ended."}},
+		Skipped: []web.BulkRun{{RunRow: rows[4], Why: "It had already ended: succeeded."}, {RunRow: web.RunRow{ID: runID}, Why: "There is no such run here."}},
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 //	POST /tasks/{id}/runs         idempotency_key    "Run again"
 //	POST /tasks/{id}/cancel       reason, idempotency_key
 //	GET  /runs                    RunsPage           ?q= &state= &repository= &before= | &after=
+//	GET  /runs/cancel             BulkCancelPage     ?run=RUN, repeated | ?all=1 with the filters of the list
+//	POST /runs/cancel             run, repeated, reason, count (above 50), idempotency_key
 //	GET  /runs/{id}               RunPage            ?from=SEQ (window that begins there) | ?at=SEQ (window around it) &level=summary|detailed|raw
 //	                                                 &show=failed|human|policy|cost
 //	GET  /runs/{id}/stream        server-sent events ?after=SEQ (RunLive fragments) &rows=none &level=
@@ -118,6 +120,9 @@ func RunStreamURL(id string, after int64, rows bool, level string) string {
 	}
 	return u
 }
+
+// RunsCancelURL is the confirmation page for several runs, and takes its POST.
+const RunsCancelURL = "/runs/cancel"
 
 // RunCancelURL is the confirmation page, and takes its POST.
 func RunCancelURL(id string) string { return sub("/runs", id, "cancel") }

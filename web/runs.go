@@ -5,10 +5,20 @@ import "time"
 // RunsPageData is the list of runs.
 type RunsPageData struct {
 	Shell
-	Filter RunFilter
-	Rows   []RunRow
-	Pager  Pager
+	Filter    RunFilter
+	Rows      []RunRow
+	Pager     Pager
+	CancelAll string // address of the question about all that match; "" without filters
 }
+
+// tableColumns says which columns a table of runs has beside those that each has.
+type tableColumns int
+
+const (
+	tablePlain  tableColumns = iota // on the page of its task
+	tableTitled                     // with title and repository
+	tablePick                       // and a box to select it
+)
 
 // RunFilter is what the GET form holds.
 type RunFilter struct {

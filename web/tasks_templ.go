@@ -1247,7 +1247,7 @@ func TaskPage(d TaskPageData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = runTable(d.Runs, d.Now, false).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = runTable(d.Runs, d.Now, tablePlain).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

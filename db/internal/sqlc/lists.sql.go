@@ -114,9 +114,10 @@ WHERE x.id = ANY($1::uuid[]) AND x.tenant_id = $2
   AND ($4::uuid IS NULL OR x.task_id = $4)
   AND ($5::uuid IS NULL OR x.repository_id = $5)
   AND ($6::text = '' OR position(lower($6) IN lower((SELECT t.title FROM tasks t WHERE t.id = x.task_id))) > 0)
-  AND (x.created_at, x.id) < ($7::timestamptz, $8::uuid)
+  AND (NOT $7::boolean OR x.finished_at IS NULL)
+  AND (x.created_at, x.id) < ($8::timestamptz, $9::uuid)
 ORDER BY x.created_at DESC, x.id DESC
-LIMIT $9
+LIMIT $10
 `
 
 type RunsAmongParams struct {
@@ -126,6 +127,7 @@ type RunsAmongParams struct {
 	TaskID       *uuid.UUID  `json:"task_id"`
 	RepositoryID *uuid.UUID  `json:"repository_id"`
 	Query        string      `json:"query"`
+	Active       bool        `json:"active"`
 	BeforeAt     time.Time   `json:"before_at"`
 	BeforeID     uuid.UUID   `json:"before_id"`
 	Count        int32       `json:"count"`
@@ -140,6 +142,7 @@ func (q *Queries) RunsAmong(ctx context.Context, db DBTX, arg RunsAmongParams) (
 		arg.TaskID,
 		arg.RepositoryID,
 		arg.Query,
+		arg.Active,
 		arg.BeforeAt,
 		arg.BeforeID,
 		arg.Count,

@@ -836,9 +836,10 @@ WHERE x.tenant_id = $1
   AND ($3::uuid IS NULL OR x.task_id = $3)
   AND ($4::uuid IS NULL OR x.repository_id = $4)
   AND ($5::text = '' OR position(lower($5) IN lower((SELECT t.title FROM tasks t WHERE t.id = x.task_id))) > 0)
-  AND (x.created_at, x.id) < ($6::timestamptz, $7::uuid)
+  AND (NOT $6::boolean OR x.finished_at IS NULL)
+  AND (x.created_at, x.id) < ($7::timestamptz, $8::uuid)
 ORDER BY x.created_at DESC, x.id DESC
-LIMIT $8
+LIMIT $9
 `
 
 type PageRunsParams struct {
@@ -847,6 +848,7 @@ type PageRunsParams struct {
 	TaskID       *uuid.UUID `json:"task_id"`
 	RepositoryID *uuid.UUID `json:"repository_id"`
 	Query        string     `json:"query"`
+	Active       bool       `json:"active"`
 	BeforeAt     time.Time  `json:"before_at"`
 	BeforeID     uuid.UUID  `json:"before_id"`
 	Count        int32      `json:"count"`
@@ -859,6 +861,7 @@ func (q *Queries) PageRuns(ctx context.Context, db DBTX, arg PageRunsParams) ([]
 		arg.TaskID,
 		arg.RepositoryID,
 		arg.Query,
+		arg.Active,
 		arg.BeforeAt,
 		arg.BeforeID,
 		arg.Count,
