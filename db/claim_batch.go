@@ -224,7 +224,7 @@ func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockI
 			p.Probe = r.ID
 			b.state.Parked[g.Item.Provider] = p
 		}
-		b.state.Held = append(b.state.Held, schedule.Held{Tenant: g.Item.Tenant, User: g.Item.User, Repository: g.Item.Repository, Risk: g.Item.Risk,
+		b.state.Held = append(b.state.Held, schedule.Held{Phase: g.Item.Phase, Tenant: g.Item.Tenant, User: g.Item.User, Repository: g.Item.Repository, Risk: g.Item.Risk,
 			Provider: g.Item.Provider, Pool: g.Item.Pool, Count: 1, Newest: b.state.Now})
 	}
 	return nil

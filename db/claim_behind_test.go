@@ -1,6 +1,8 @@
 package db_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"testing"
 
@@ -9,8 +11,8 @@ import (
 	"signalbox/internal/run"
 )
 
-// R-Q-4, R-Q-5: ten thousand items that a limit holds back, or that no worker can do, hide nobody behind them, and a claim
-// that gives nothing touches no more for them.
+// R-Q-4, R-Q-5: ten thousand items that a limit holds back, or that nobody who asks can do, hide nobody behind them, and a
+// claim that gives nothing touches no more for them.
 func TestWhatIsHeldBackHidesNobody(t *testing.T) {
 	t.Parallel()
 	const backlog = 10_000
@@ -22,6 +24,7 @@ func TestWhatIsHeldBackHidesNobody(t *testing.T) {
 		"a provider's limit":   {"concurrency: {providers: {busy: 1}}", `provider = 'busy'`},
 		"the tenant's limit":   {"concurrency: {tenant: 1}", ""},
 		"no worker is able":    {"", `requires = '{jdk >= 21}'`},
+		"no worker is there":   {"", `pool = 'far'`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +54,7 @@ func TestWhatIsHeldBackHidesNobody(t *testing.T) {
 			}
 			pages := w.pages(t)
 			t.Logf("a claim that gives nothing touches %d pages beside %d items", pages, backlog)
-			if most := int64(200); pages > most && c.policy != "" {
+			if most := int64(200); pages > most {
 				t.Errorf("more than %d pages", most)
 			}
 			switch name {
@@ -65,5 +68,24 @@ func TestWhatIsHeldBackHidesNobody(t *testing.T) {
 				t.Errorf("%s was given, want the one behind the others", fmt.Sprint(given))
 			}
 		})
+	}
+}
+
+// R-WRK-1: a contract that requires as much as one may is queued and given, however long that is: no index row has room for it.
+func TestLongRequirements(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	contract, offers := drive.Ordinary(), []string{}
+	for i := range 50 {
+		sum := sha256.Sum256([]byte{byte(i)})
+		name := "x" + hex.EncodeToString(sum[:])
+		contract.Requires, offers = append(contract.Requires, name+" >= 1"), append(offers, name+"=2")
+	}
+	ref := got(w.Run(t.Context(), contract))(t)
+	boot := got(w.Store.RegisterBoot(t.Context(), w.Workers[0].WorkerID, db.Boot{Name: "able", Version: "test", Phases: run.Phases(), Isolation: "bwrap", MaxConcurrent: 1, Capabilities: append(offers, "agent:stoic")}))(t)
+	given, _, err := w.Store.Claim(t.Context(), db.ClaimRequest{ClaimID: w.Key("claim"), Worker: w.Workers[0].WorkerID, Boot: boot, Phases: run.Phases(), Max: 1})
+	must(t, err)
+	if len(given) != 1 || given[0].Ref != ref {
+		t.Errorf("%v was given", given)
 	}
 }

@@ -24,47 +24,43 @@ func (b *claimBatch) give(ctx context.Context) error {
 	if err := b.count(ctx, lanes); err != nil {
 		return err
 	}
-	l := look{passed: map[uuid.UUID]bool{}, depth: max(2, 2*b.free()/len(lanes))}
-	for first := true; ; first = false {
-		items, read, err := b.heads(ctx, lanes, l)
-		if err != nil {
-			return err
+	tried := map[uuid.UUID]bool{}
+	items, deeper, err := b.heads(ctx, lanes, max(2, 2*b.free()/len(lanes)))
+	if err != nil {
+		return err
+	}
+	left, err := b.assign(ctx, items, tried)
+	if err != nil {
+		return err
+	}
+	if b.free() > 0 {
+		b.s.seen.heldBack(b.state, left)
+	}
+	// Nothing more of what was seen can be given: look behind it, in the lanes that have more.
+	if err := b.behind(ctx, schedule.OpenLanes(b.state, b.offers, deeper), tried); err != nil {
+		return err
+	}
+	return b.flush(ctx)
+}
+
+// assign gives out items until none of them can be given any more, and returns those that were not. tried are the items that
+// were given out once in this claim: one whose run is not to be had leaves its room to the next, and is asked for no more.
+func (b *claimBatch) assign(ctx context.Context, items []schedule.Item, tried map[uuid.UUID]bool) ([]schedule.Item, error) {
+	for {
+		items = slices.DeleteFunc(items, func(i schedule.Item) bool { return tried[i.Run] })
+		grants := schedule.Assign(b.state, b.offers, items)
+		if len(grants) == 0 {
+			return items, nil
 		}
-		got, err := b.assign(ctx, items, l)
-		if err != nil {
-			return err
+		if err := b.grant(ctx, grants, tried); err != nil {
+			return nil, err
 		}
-		if first && b.free() > 0 {
-			b.s.seen.heldBack(b.state, slices.DeleteFunc(items, func(i schedule.Item) bool { return l.passed[i.Run] }))
-		}
-		lanes = schedule.OpenLanes(b.state, b.offers, lanes)
-		if got > 0 && len(lanes) > 0 {
-			continue
-		}
-		// Nothing of what was seen can be given: look behind it, in the lanes that have more.
-		lanes = slices.DeleteFunc(lanes, func(l2 schedule.Lane) bool { return read[l2] < l.depth })
-		if err := b.behind(ctx, lanes, l); err != nil {
-			return err
-		}
-		return b.flush(ctx)
 	}
 }
 
-// look is how far a claim looks into each lane or group, and the items that it passed over.
-type look struct {
-	passed map[uuid.UUID]bool
-	depth  int
-}
-
-// assign decides over some items and gives them out; it returns how many.
-func (b *claimBatch) assign(ctx context.Context, items []schedule.Item, l look) (int, error) {
-	got := schedule.Assign(b.state, b.offers, items)
-	return len(got), b.grant(ctx, got, l.passed)
-}
-
-// behind looks past everything that one limit holds back at once, however much it is. Deeper than a few items it looks only
-// where the workers lack something that the first ones require.
-func (b *claimBatch) behind(ctx context.Context, lanes []schedule.Lane, l look) error {
+// behind goes on where the first items of the lanes gave nothing. Items that are alike to a decision are passed over together,
+// however many they are; only who made what is to be verified is looked for one by one.
+func (b *claimBatch) behind(ctx context.Context, lanes []schedule.Lane, tried map[uuid.UUID]bool) error {
 	if len(lanes) == 0 {
 		return nil
 	}
@@ -72,28 +68,25 @@ func (b *claimBatch) behind(ctx context.Context, lanes []schedule.Lane, l look) 
 	if err != nil {
 		return err
 	}
-	for l.depth = 2; l.depth <= maxDepth; {
-		if groups = schedule.OpenGroups(b.state, groups); len(groups) == 0 || b.free() == 0 {
+	for page := 0; ; {
+		groups = schedule.OpenItems(b.state, b.offers, groups)
+		if len(groups) == 0 {
 			return nil
 		}
-		items, read, err := b.headsOfGroups(ctx, groups, l)
+		page = max(2, min(max(4*page, 2*b.free()), mostRead/len(groups)))
+		items, deeper, err := b.headsOfGroups(ctx, groups, page)
 		if err != nil {
 			return err
 		}
-		got, err := b.assign(ctx, items, l)
-		if err != nil {
+		if _, err := b.assign(ctx, items, tried); err != nil {
 			return err
 		}
-		if got == 0 {
-			groups = slices.DeleteFunc(groups, func(g schedule.Group) bool { return read[g] < l.depth })
-			l.depth *= 8
-		}
+		groups = deeper
 	}
-	return nil
 }
 
-// maxDepth bounds how far behind a group's first item one claim looks.
-const maxDepth = 1 << 16
+// mostRead bounds how many items are read at a time, unless there are more groups than half of it.
+const mostRead = 1 << 12
 
 func (b *claimBatch) free() (n int) {
 	for _, o := range b.offers {
@@ -132,18 +125,24 @@ func (b *claimBatch) count(ctx context.Context, lanes []schedule.Lane) error {
 	return err
 }
 
-// heads are the first items of the lanes without those that were passed over, and how many were read of each lane.
-func (b *claimBatch) heads(ctx context.Context, lanes []schedule.Lane, l look) ([]schedule.Item, map[schedule.Lane]int, error) {
+// heads are the first items of the lanes, up to a page of each, and the lanes of which a full page was read.
+func (b *claimBatch) heads(ctx context.Context, lanes []schedule.Lane, page int) (items []schedule.Item, deeper []schedule.Lane, err error) {
 	raw, err := encode(rowsOfLanes(lanes))
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := b.s.q.HeadsOfLanes(ctx, b.tx, raw, int32(l.depth))
+	rows, err := b.s.q.HeadsOfLanes(ctx, b.tx, raw, int32(page))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the first items: %w", err)
 	}
-	items, read := sift(l, rows, itemOf, schedule.Item.Lane)
-	return items, read, nil
+	for _, r := range rows {
+		i := itemOf(r)
+		items = append(items, i)
+		if r.More {
+			deeper = append(deeper, i.Lane())
+		}
+	}
+	return items, deeper, nil
 }
 
 func rowsOfLanes(lanes []schedule.Lane) []sqlc.RunQueue {
@@ -154,7 +153,8 @@ func rowsOfLanes(lanes []schedule.Lane) []sqlc.RunQueue {
 	return rows
 }
 
-func (b *claimBatch) groups(ctx context.Context, lanes []schedule.Lane) ([]schedule.Group, error) {
+// groups are what the lanes hold, one item for all that are alike: as it stands before the first of them, without rank and run.
+func (b *claimBatch) groups(ctx context.Context, lanes []schedule.Lane) ([]schedule.Item, error) {
 	raw, err := encode(rowsOfLanes(lanes))
 	if err != nil {
 		return nil, err
@@ -163,45 +163,39 @@ func (b *claimBatch) groups(ctx context.Context, lanes []schedule.Lane) ([]sched
 	if err != nil {
 		return nil, fmt.Errorf("look what the lanes hold: %w", err)
 	}
-	groups := make([]schedule.Group, len(rows))
-	for i, r := range rows {
-		groups[i] = schedule.Group{Lane: schedule.Lane{Phase: r.Phase, Queue: r.Queue, Tenant: r.TenantID, User: r.UserID},
-			Repository: r.RepositoryID, Risk: policy.Risk(r.Risk), Provider: r.Provider, Pool: r.Pool}
+	groups := make([]schedule.Item, len(rows))
+	for n, r := range rows {
+		groups[n] = schedule.Item{Tenant: r.TenantID, User: r.UserID, Repository: r.RepositoryID, Phase: r.Phase, Risk: policy.Risk(r.Risk),
+			Route: policy.Route{Queue: r.Queue, Pool: r.Pool, Provider: r.Provider, Requires: r.Requires}}
 	}
 	return groups, nil
 }
 
-// headsOfGroups are the first items of the groups without those that were passed over, and how many were read of each.
-func (b *claimBatch) headsOfGroups(ctx context.Context, groups []schedule.Group, l look) ([]schedule.Item, map[schedule.Group]int, error) {
-	ask := make([]sqlc.RunQueue, len(groups))
-	for i, g := range groups {
-		ask[i] = sqlc.RunQueue{Phase: g.Phase, Queue: g.Queue, TenantID: g.Tenant, UserID: g.User, RepositoryID: g.Repository,
-			Risk: string(g.Risk), Provider: g.Provider, Pool: g.Pool}
+// headsOfGroups are the next items of the groups, up to a page of each, and the groups of which a full page was read: each as
+// the last item that was read of it, whoever made that.
+func (b *claimBatch) headsOfGroups(ctx context.Context, groups []schedule.Item, page int) (items, deeper []schedule.Item, err error) {
+	after := make([]sqlc.RunQueue, len(groups))
+	for n, g := range groups {
+		after[n] = sqlc.RunQueue{Phase: g.Phase, Queue: g.Queue, TenantID: g.Tenant, UserID: g.User, RepositoryID: g.Repository,
+			Risk: string(g.Risk), Provider: g.Provider, Pool: g.Pool, Requires: nonNil(g.Requires), Rank: g.Rank, RunID: g.Run}
 	}
-	raw, err := encode(ask)
+	raw, err := encode(after)
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := b.s.q.HeadsOfGroups(ctx, b.tx, raw, int32(l.depth))
+	rows, err := b.s.q.HeadsOfGroups(ctx, b.tx, raw, int32(page))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the first items of groups: %w", err)
 	}
-	items, read := sift(l, rows, func(r sqlc.HeadsOfGroupsRow) schedule.Item { return itemOf(sqlc.HeadsOfLanesRow(r)) }, func(i schedule.Item) schedule.Group {
-		return schedule.Group{Lane: i.Lane(), Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool}
-	})
-	return items, read, nil
-}
-
-// sift returns the items of the rows that were not passed over, and how many rows there are of each key.
-func sift[Row any, Key comparable](l look, rows []Row, item func(Row) schedule.Item, key func(schedule.Item) Key) ([]schedule.Item, map[Key]int) {
-	items, read := make([]schedule.Item, 0, len(rows)), map[Key]int{}
 	for _, r := range rows {
-		i := item(r)
-		if read[key(i)]++; !l.passed[i.Run] {
-			items = append(items, i)
+		i := itemOf(sqlc.HeadsOfLanesRow(r))
+		items = append(items, i)
+		if r.More {
+			i.Maker = uuid.Nil
+			deeper = append(deeper, i)
 		}
 	}
-	return items, read
+	return items, deeper, nil
 }
 
 func itemOf(r sqlc.HeadsOfLanesRow) schedule.Item {

@@ -29,7 +29,7 @@ func (s *Store) scheduleState(ctx context.Context, h sqlc.DBTX, tenants []uuid.U
 		return out, err
 	}
 	for _, h := range held {
-		out.Held = append(out.Held, schedule.Held{Tenant: h.TenantID, User: h.UserID, Repository: h.RepositoryID, Risk: policy.Risk(h.Risk),
+		out.Held = append(out.Held, schedule.Held{Phase: h.Phase, Tenant: h.TenantID, User: h.UserID, Repository: h.RepositoryID, Risk: policy.Risk(h.Risk),
 			Provider: h.Provider, Pool: h.Pool, Count: h.Held, Newest: h.Newest})
 	}
 	for _, t := range known {
@@ -49,6 +49,7 @@ func (s *Store) scheduleState(ctx context.Context, h sqlc.DBTX, tenants []uuid.U
 
 // heldRow and tenantRow are the rows of the query ScheduleFacts.
 type heldRow struct {
+	Phase        string    `json:"phase"`
 	TenantID     uuid.UUID `json:"tenant_id"`
 	UserID       uuid.UUID `json:"user_id"`
 	RepositoryID uuid.UUID `json:"repository_id"`

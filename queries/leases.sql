@@ -17,42 +17,47 @@ SELECT lane.phase::text AS phase, lane.queue::text AS queue, lane.tenant_id::uui
 WHERE NOT EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = lane.queue AND p.tenant_id IN (lane.tenant_id, @installation::uuid));
 
 -- name: HeadsOfLanes :many
--- The first items of some lanes, by rank, with the worker that made the result where it is to be verified.
+-- The first items of some lanes, by rank, with the worker that made the result where it is to be verified. more marks the last
+-- one of a full page: its lane may have others behind it.
 SELECT i.*, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
 FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATERAL (
-    SELECT q.* FROM run_queue q WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
-    ORDER BY q.rank, q.run_id LIMIT @depth) i
+    SELECT q.*, (row_number() OVER (ORDER BY q.rank, q.run_id) = @page::int)::boolean AS more FROM run_queue q
+    WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+    ORDER BY q.rank, q.run_id LIMIT @page::int) i
 ORDER BY i.rank, i.run_id;
 
 -- name: GroupsOfLanes :many
--- What the items of some lanes differ in to a limit: one jump of the index for each combination, however many items it has.
+-- What the items of some lanes differ in to a decision: one jump of the index for each combination, however many items it has.
 WITH RECURSIVE kind AS (
-    SELECT g.phase, g.queue, g.tenant_id, g.user_id, g.repository_id, g.provider, g.risk, g.pool
+    SELECT g.phase, g.queue, g.tenant_id, g.user_id, g.repository_id, g.provider, g.risk, g.pool, g.requires
     FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool FROM run_queue q
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, q.requires FROM run_queue q
         WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool LIMIT 1) g
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, needs(q.requires) LIMIT 1) g
     UNION ALL
-    SELECT n.phase, n.queue, n.tenant_id, n.user_id, n.repository_id, n.provider, n.risk, n.pool FROM kind k CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool FROM run_queue q
+    SELECT n.phase, n.queue, n.tenant_id, n.user_id, n.repository_id, n.provider, n.risk, n.pool, n.requires FROM kind k CROSS JOIN LATERAL (
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, q.requires FROM run_queue q
         WHERE q.phase = k.phase AND q.queue = k.queue AND q.tenant_id = k.tenant_id AND q.user_id = k.user_id
-            AND (q.repository_id, q.provider, q.risk, q.pool) > (k.repository_id, k.provider, k.risk, k.pool)
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool LIMIT 1) n
+            AND (q.repository_id, q.provider, q.risk, q.pool, needs(q.requires)) > (k.repository_id, k.provider, k.risk, k.pool, needs(k.requires))
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, needs(q.requires) LIMIT 1) n
 )
 SELECT kind.phase::text AS phase, kind.queue::text AS queue, kind.tenant_id::uuid AS tenant_id, kind.user_id::uuid AS user_id,
-    kind.repository_id::uuid AS repository_id, kind.provider::text AS provider, kind.risk::text AS risk, kind.pool::text AS pool FROM kind;
+    kind.repository_id::uuid AS repository_id, kind.provider::text AS provider, kind.risk::text AS risk, kind.pool::text AS pool,
+    kind.requires::text[] AS requires FROM kind;
 
 -- name: HeadsOfGroups :many
--- As HeadsOfLanes, of some groups.
+-- As HeadsOfLanes, of some groups, each after the item with the rank and the run_id that are named with it.
 SELECT i.*, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
 FROM jsonb_populate_recordset(NULL::run_queue, @groups::jsonb) l CROSS JOIN LATERAL (
-    SELECT q.* FROM run_queue q WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+    SELECT q.*, (row_number() OVER (ORDER BY q.rank, q.run_id) = @page::int)::boolean AS more FROM run_queue q
+    WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
         AND q.repository_id = l.repository_id AND q.provider = l.provider AND q.risk = l.risk AND q.pool = l.pool
-    ORDER BY q.rank, q.run_id LIMIT @depth) i
+        AND needs(q.requires) = needs(l.requires) AND (q.rank, q.run_id) > (l.rank, l.run_id)
+    ORDER BY q.rank, q.run_id LIMIT @page::int) i
 ORDER BY i.rank, i.run_id;
 
 -- name: ScheduleFacts :one
@@ -60,9 +65,9 @@ ORDER BY i.rank, i.run_id;
 -- counted from), the tenants with their policies in force, and the providers that are left alone.
 SELECT clock_timestamp()::timestamptz AS now,
     coalesce((SELECT jsonb_agg(h) FROM (
-        SELECT l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool, count(*)::int AS held, max(l.acquired_at) AS newest
+        SELECT l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool, count(*)::int AS held, max(l.acquired_at) AS newest
         -- All leases are read, so in the order in which they lie; an index that has the tenant first would be followed row by row.
-        FROM (SELECT * FROM run_leases OFFSET 0) l GROUP BY l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
+        FROM (SELECT * FROM run_leases OFFSET 0) l GROUP BY l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
     coalesce((SELECT jsonb_agg(x) FROM (
         SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
         FROM tenants t WHERE t.id = ANY(@tenants::uuid[])) x), '[]')::jsonb AS tenants,

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-
-	"signalbox/internal/policy"
 )
 
 // key names one thing that leases are counted by.
@@ -36,10 +34,15 @@ func (c counts) add(h Held, n int) {
 	c[userKey(h.Tenant, h.User)] += n
 	c[key{dimension: "repository", tenant: h.Tenant, id: h.Repository}] += n
 	for _, d := range []struct{ dimension, name string }{{"risk", string(h.Risk)}, {"provider", h.Provider}, {"pool", h.Pool}} {
-		c[named(d.dimension, d.name, h.Tenant)] += n
-		c[overall(d.dimension, d.name)] += n
+		if d.dimension != "provider" || callsProvider(h.Phase) {
+			c[named(d.dimension, d.name, h.Tenant)] += n
+			c[overall(d.dimension, d.name)] += n
+		}
 	}
 }
+
+// callsProvider reports whether work of the phase calls its model provider, so that the provider's limits and pauses hold.
+func callsProvider(phase string) bool { return phase == "execute" }
 
 // Codes of what holds an item back, stable words for machines.
 const (
@@ -73,7 +76,7 @@ func (a *assigner) limited(i Item) (code, words string) {
 	if code, words := a.closed(i.Lane()); code != "" {
 		return code, words
 	}
-	if p, ok := a.Parked[i.Provider]; ok && i.Phase == "execute" {
+	if p, ok := a.Parked[i.Provider]; ok && callsProvider(i.Phase) {
 		switch {
 		case p.Until.After(a.Now):
 			return CodeProviderParked, fmt.Sprintf("provider %s asked to slow down; it is tried again at %s", i.Provider, p.Until.UTC().Format("15:04:05 MST"))
@@ -116,42 +119,39 @@ func (a *assigner) reached(bounds []limit) (code, words string) {
 // bounds are those that depend on the item.
 func (a *assigner) bounds(i Item) []limit {
 	own, all := a.Tenants[i.Tenant].Rules.Concurrency, a.Installation.Concurrency
-	return []limit{
+	bounds := []limit{
 		{CodeRepositoryLimit, key{dimension: "repository", tenant: i.Tenant, id: i.Repository}, own.Repository, "running on this repository"},
 		{CodeRiskLimit, named("risk", string(i.Risk), i.Tenant), own.Risks[i.Risk], "running at risk " + string(i.Risk)},
 		{CodeRiskLimit, overall("risk", string(i.Risk)), all.Risks[i.Risk], "running at risk " + string(i.Risk) + " in the whole installation"},
-		{CodeProviderLimit, named("provider", i.Provider, i.Tenant), own.Providers[i.Provider], "running with provider " + i.Provider},
-		{CodeProviderLimit, overall("provider", i.Provider), all.Providers[i.Provider], "running with provider " + i.Provider + " in the whole installation"},
 		{CodePoolLimit, named("pool", i.Pool, i.Tenant), own.Pools[i.Pool], "running in pool " + i.Pool},
 		{CodePoolLimit, overall("pool", i.Pool), all.Pools[i.Pool], "running in pool " + i.Pool + " in the whole installation"},
 	}
+	if !callsProvider(i.Phase) {
+		return bounds
+	}
+	return append(bounds,
+		limit{CodeProviderLimit, named("provider", i.Provider, i.Tenant), own.Providers[i.Provider], "running with provider " + i.Provider},
+		limit{CodeProviderLimit, overall("provider", i.Provider), all.Providers[i.Provider], "running with provider " + i.Provider + " in the whole installation"})
 }
 
-// Group is the items of a lane that are alike to every limit.
-type Group struct {
-	Lane
-	Repository     uuid.UUID
-	Risk           policy.Risk
-	Provider, Pool string
-}
-
-// OpenLanes returns the lanes that somebody who has room serves and of which something might be given now: no pause and no
-// limit closes them whatever the item is.
+// OpenLanes returns the lanes of which something might be given now: no pause and no limit closes them whatever the item is,
+// and somebody who has room serves them.
 func OpenLanes(s State, offers []Offer, lanes []Lane) []Lane {
 	a := newAssigner(s, offers)
 	return slices.DeleteFunc(slices.Clone(lanes), func(l Lane) bool {
 		code, _ := a.closed(l)
-		return code != "" || !slices.ContainsFunc(offers, func(o Offer) bool { return o.Free > 0 && o.ServesLane(l) })
+		return code != "" || !slices.ContainsFunc(offers, func(o Offer) bool {
+			return o.Free > 0 && o.ServesLane(l) && a.allowed(o, Item{Tenant: l.Tenant, Phase: l.Phase})
+		})
 	})
 }
 
-// OpenGroups returns the groups that no limit closes now.
-func OpenGroups(s State, groups []Group) []Group {
-	a := newAssigner(s, nil)
-	return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool {
-		code, _ := a.limited(Item{Tenant: g.Tenant, User: g.User, Repository: g.Repository, Phase: g.Phase, Risk: g.Risk,
-			Route: policy.Route{Queue: g.Queue, Provider: g.Provider, Pool: g.Pool}})
-		return code != ""
+// OpenItems returns the items that might be given now: no limit holds them back, and somebody who has room may take them.
+func OpenItems(s State, offers []Offer, items []Item) []Item {
+	a := newAssigner(s, offers)
+	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool {
+		_, open := a.taker(i)
+		return !open
 	})
 }
 

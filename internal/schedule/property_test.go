@@ -53,7 +53,7 @@ func anyState(t *rapid.T) schedule.State {
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "held") {
 		i := anyItem(t, 0)
-		s.Held = append(s.Held, schedule.Held{Tenant: i.Tenant, User: i.User, Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool,
+		s.Held = append(s.Held, schedule.Held{Phase: i.Phase, Tenant: i.Tenant, User: i.User, Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool,
 			Count: rapid.IntRange(1, 3).Draw(t, "count"), Newest: noon.Add(-time.Minute)})
 	}
 	return s
@@ -103,16 +103,24 @@ func mayTry(s schedule.State, given []schedule.Grant) bool {
 	return !ok || p.Until.Before(s.Now) && p.Probe == uuid.Nil && !tried
 }
 
+// calls is the provider that work of the phase calls.
+func calls(phase, provider string) string {
+	if phase == "execute" {
+		return provider
+	}
+	return "none"
+}
+
 // may says in the plainest way whether the item may go to the offer after the grants so far: an oracle beside the code.
 func may(s schedule.State, o schedule.Offer, i schedule.Item, given []schedule.Grant) bool {
 	count := func(same func(t, u, r uuid.UUID, risk policy.Risk, provider, pool string) bool) (n int) {
 		for _, h := range s.Held {
-			if same(h.Tenant, h.User, h.Repository, h.Risk, h.Provider, h.Pool) {
+			if same(h.Tenant, h.User, h.Repository, h.Risk, calls(h.Phase, h.Provider), h.Pool) {
 				n += h.Count
 			}
 		}
 		for _, g := range given {
-			if x := g.Item; same(x.Tenant, x.User, x.Repository, x.Risk, x.Provider, x.Pool) {
+			if x := g.Item; same(x.Tenant, x.User, x.Repository, x.Risk, calls(x.Phase, x.Provider), x.Pool) {
 				n++
 			}
 		}
@@ -129,7 +137,7 @@ func may(s schedule.State, o schedule.Offer, i schedule.Item, given []schedule.G
 		o.Isolation == policy.IsolationBwrap && (i.Phase != "verify" || i.Maker != o.Worker || r.Execution.SameWorkerMayVerify) &&
 		(i.Phase != "execute" || i.Provider != "anthropic" || mayTry(s, given)) &&
 		under(s.Installation.Concurrency.Tenant, func(_, _, _ uuid.UUID, _ policy.Risk, _, _ string) bool { return true }) &&
-		under(s.Installation.Concurrency.Providers[i.Provider], func(_, _, _ uuid.UUID, _ policy.Risk, p, _ string) bool { return p == i.Provider }) &&
+		under(s.Installation.Concurrency.Providers[calls(i.Phase, i.Provider)], func(_, _, _ uuid.UUID, _ policy.Risk, p, _ string) bool { return p == i.Provider }) &&
 		under(s.Installation.Concurrency.Pools[i.Pool], func(_, _, _ uuid.UUID, _ policy.Risk, _, p string) bool { return p == i.Pool }) &&
 		under(s.Installation.Tenants[tenant.Name].Max, func(t, _, _ uuid.UUID, _ policy.Risk, _, _ string) bool { return t == i.Tenant }) &&
 		under(r.Concurrency.Tenant, func(t, _, _ uuid.UUID, _ policy.Risk, _, _ string) bool { return t == i.Tenant }) &&

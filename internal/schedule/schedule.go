@@ -55,6 +55,7 @@ type Offer struct {
 
 // Held are leases that are alike to every limit, and how many of them there are.
 type Held struct {
+	Phase                    string
 	Tenant, User, Repository uuid.UUID
 	Risk                     policy.Risk
 	Provider, Pool           string
@@ -196,15 +197,22 @@ func (a *assigner) room() bool {
 // only shrinks during a decision, so that what was passed over stays so.
 func (a *assigner) advance(l *lane) bool {
 	for len(l.items) > 0 {
-		if code, _ := a.limited(l.items[0]); code == "" {
-			if n := slices.IndexFunc(a.offers, func(o Offer) bool { return o.Free > 0 && a.fits(o, l.items[0]) }); n >= 0 {
-				l.offer = n
-				return true
-			}
+		if offer, ok := a.taker(l.items[0]); ok {
+			l.offer = offer
+			return true
 		}
 		l.items = l.items[1:]
 	}
 	return false
+}
+
+// taker is the first offer that has room for the item and may take it, where no limit holds the item back.
+func (a *assigner) taker(i Item) (offer int, ok bool) {
+	if code, _ := a.limited(i); code != "" {
+		return 0, false
+	}
+	offer = slices.IndexFunc(a.offers, func(o Offer) bool { return o.Free > 0 && a.fits(o, i) })
+	return offer, offer >= 0
 }
 
 func (a *assigner) before(x, y lane) bool {
@@ -244,11 +252,11 @@ func (a *assigner) band(l lane) int {
 
 func (a *assigner) take(offer int, i Item) {
 	a.offers[offer].Free--
-	if p, ok := a.Parked[i.Provider]; ok && i.Phase == "execute" {
+	if p, ok := a.Parked[i.Provider]; ok && callsProvider(i.Phase) {
 		p.Probe = i.Run
 		a.Parked[i.Provider] = p
 	}
-	a.counts.add(Held{Tenant: i.Tenant, User: i.User, Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool}, 1)
+	a.counts.add(Held{Phase: i.Phase, Tenant: i.Tenant, User: i.User, Repository: i.Repository, Risk: i.Risk, Provider: i.Provider, Pool: i.Pool}, 1)
 }
 
 // ServesLane reports whether the worker may take anything of the lane at all.

@@ -341,20 +341,21 @@ func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, ttlSeconds float64,
 
 const groupsOfLanes = `-- name: GroupsOfLanes :many
 WITH RECURSIVE kind AS (
-    SELECT g.phase, g.queue, g.tenant_id, g.user_id, g.repository_id, g.provider, g.risk, g.pool
+    SELECT g.phase, g.queue, g.tenant_id, g.user_id, g.repository_id, g.provider, g.risk, g.pool, g.requires
     FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool FROM run_queue q
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, q.requires FROM run_queue q
         WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool LIMIT 1) g
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, needs(q.requires) LIMIT 1) g
     UNION ALL
-    SELECT n.phase, n.queue, n.tenant_id, n.user_id, n.repository_id, n.provider, n.risk, n.pool FROM kind k CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool FROM run_queue q
+    SELECT n.phase, n.queue, n.tenant_id, n.user_id, n.repository_id, n.provider, n.risk, n.pool, n.requires FROM kind k CROSS JOIN LATERAL (
+        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, q.requires FROM run_queue q
         WHERE q.phase = k.phase AND q.queue = k.queue AND q.tenant_id = k.tenant_id AND q.user_id = k.user_id
-            AND (q.repository_id, q.provider, q.risk, q.pool) > (k.repository_id, k.provider, k.risk, k.pool)
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool LIMIT 1) n
+            AND (q.repository_id, q.provider, q.risk, q.pool, needs(q.requires)) > (k.repository_id, k.provider, k.risk, k.pool, needs(k.requires))
+        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, needs(q.requires) LIMIT 1) n
 )
 SELECT kind.phase::text AS phase, kind.queue::text AS queue, kind.tenant_id::uuid AS tenant_id, kind.user_id::uuid AS user_id,
-    kind.repository_id::uuid AS repository_id, kind.provider::text AS provider, kind.risk::text AS risk, kind.pool::text AS pool FROM kind
+    kind.repository_id::uuid AS repository_id, kind.provider::text AS provider, kind.risk::text AS risk, kind.pool::text AS pool,
+    kind.requires::text[] AS requires FROM kind
 `
 
 type GroupsOfLanesRow struct {
@@ -366,9 +367,10 @@ type GroupsOfLanesRow struct {
 	Provider     string    `json:"provider"`
 	Risk         string    `json:"risk"`
 	Pool         string    `json:"pool"`
+	Requires     []string  `json:"requires"`
 }
 
-// What the items of some lanes differ in to a limit: one jump of the index for each combination, however many items it has.
+// What the items of some lanes differ in to a decision: one jump of the index for each combination, however many items it has.
 func (q *Queries) GroupsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessage) ([]GroupsOfLanesRow, error) {
 	rows, err := db.Query(ctx, groupsOfLanes, lanes)
 	if err != nil {
@@ -387,6 +389,7 @@ func (q *Queries) GroupsOfLanes(ctx context.Context, db DBTX, lanes json.RawMess
 			&i.Provider,
 			&i.Risk,
 			&i.Pool,
+			&i.Requires,
 		); err != nil {
 			return nil, err
 		}
@@ -456,13 +459,15 @@ func (q *Queries) GuardLease(ctx context.Context, db DBTX, arg GuardLeaseParams)
 }
 
 const headsOfGroups = `-- name: HeadsOfGroups :many
-SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, i.more, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
 FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
-    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank FROM run_queue q WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, (row_number() OVER (ORDER BY q.rank, q.run_id) = $2::int)::boolean AS more FROM run_queue q
+    WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
         AND q.repository_id = l.repository_id AND q.provider = l.provider AND q.risk = l.risk AND q.pool = l.pool
-    ORDER BY q.rank, q.run_id LIMIT $2) i
+        AND needs(q.requires) = needs(l.requires) AND (q.rank, q.run_id) > (l.rank, l.run_id)
+    ORDER BY q.rank, q.run_id LIMIT $2::int) i
 ORDER BY i.rank, i.run_id
 `
 
@@ -481,12 +486,13 @@ type HeadsOfGroupsRow struct {
 	Seq          *int64    `json:"seq"`
 	Requires     []string  `json:"requires"`
 	Rank         time.Time `json:"rank"`
+	More         bool      `json:"more"`
 	Maker        uuid.UUID `json:"maker"`
 }
 
-// As HeadsOfLanes, of some groups.
-func (q *Queries) HeadsOfGroups(ctx context.Context, db DBTX, groups json.RawMessage, depth int32) ([]HeadsOfGroupsRow, error) {
-	rows, err := db.Query(ctx, headsOfGroups, groups, depth)
+// As HeadsOfLanes, of some groups, each after the item with the rank and the run_id that are named with it.
+func (q *Queries) HeadsOfGroups(ctx context.Context, db DBTX, groups json.RawMessage, page int32) ([]HeadsOfGroupsRow, error) {
+	rows, err := db.Query(ctx, headsOfGroups, groups, page)
 	if err != nil {
 		return nil, err
 	}
@@ -509,6 +515,7 @@ func (q *Queries) HeadsOfGroups(ctx context.Context, db DBTX, groups json.RawMes
 			&i.Seq,
 			&i.Requires,
 			&i.Rank,
+			&i.More,
 			&i.Maker,
 		); err != nil {
 			return nil, err
@@ -522,12 +529,13 @@ func (q *Queries) HeadsOfGroups(ctx context.Context, db DBTX, groups json.RawMes
 }
 
 const headsOfLanes = `-- name: HeadsOfLanes :many
-SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, i.more, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
 FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
-    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank FROM run_queue q WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
-    ORDER BY q.rank, q.run_id LIMIT $2) i
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, (row_number() OVER (ORDER BY q.rank, q.run_id) = $2::int)::boolean AS more FROM run_queue q
+    WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+    ORDER BY q.rank, q.run_id LIMIT $2::int) i
 ORDER BY i.rank, i.run_id
 `
 
@@ -546,12 +554,14 @@ type HeadsOfLanesRow struct {
 	Seq          *int64    `json:"seq"`
 	Requires     []string  `json:"requires"`
 	Rank         time.Time `json:"rank"`
+	More         bool      `json:"more"`
 	Maker        uuid.UUID `json:"maker"`
 }
 
-// The first items of some lanes, by rank, with the worker that made the result where it is to be verified.
-func (q *Queries) HeadsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessage, depth int32) ([]HeadsOfLanesRow, error) {
-	rows, err := db.Query(ctx, headsOfLanes, lanes, depth)
+// The first items of some lanes, by rank, with the worker that made the result where it is to be verified. more marks the last
+// one of a full page: its lane may have others behind it.
+func (q *Queries) HeadsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessage, page int32) ([]HeadsOfLanesRow, error) {
+	rows, err := db.Query(ctx, headsOfLanes, lanes, page)
 	if err != nil {
 		return nil, err
 	}
@@ -574,6 +584,7 @@ func (q *Queries) HeadsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessa
 			&i.Seq,
 			&i.Requires,
 			&i.Rank,
+			&i.More,
 			&i.Maker,
 		); err != nil {
 			return nil, err
@@ -1127,9 +1138,9 @@ func (q *Queries) RunOperations(ctx context.Context, db DBTX, tenantID uuid.UUID
 const scheduleFacts = `-- name: ScheduleFacts :one
 SELECT clock_timestamp()::timestamptz AS now,
     coalesce((SELECT jsonb_agg(h) FROM (
-        SELECT l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool, count(*)::int AS held, max(l.acquired_at) AS newest
+        SELECT l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool, count(*)::int AS held, max(l.acquired_at) AS newest
         -- All leases are read, so in the order in which they lie; an index that has the tenant first would be followed row by row.
-        FROM (SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases OFFSET 0) l GROUP BY l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
+        FROM (SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases OFFSET 0) l GROUP BY l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
     coalesce((SELECT jsonb_agg(x) FROM (
         SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
         FROM tenants t WHERE t.id = ANY($1::uuid[])) x), '[]')::jsonb AS tenants,
