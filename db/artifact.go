@@ -128,7 +128,7 @@ func (s *Store) putFindings(ctx context.Context, tx pgx.Tx, row sqlc.Artifact, a
 func (s *Store) mayBeLate(ctx context.Context, d sqlc.DBTX, h Holder) (int32, error) {
 	l, err := s.q.EndedLease(ctx, d, sqlc.EndedLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && !l.Recent) {
-		return 0, s.staleHolder(ctx, h)
+		return 0, s.staleHolder(ctx, d, h)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look for the ended lease: %w", err)

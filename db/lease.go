@@ -99,7 +99,7 @@ func (s *Store) guard(ctx context.Context, tx pgx.Tx, h Holder, kind string, seq
 		return s.q.GuardLease(ctx, tx, sqlc.GuardLeaseParams{LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker, RunID: h.Ref.Run, Kind: kind, Sequence: sequence})
 	})
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && g.TenantID != h.Ref.Tenant) {
-		return g, s.staleHolder(ctx, h)
+		return g, s.staleHolder(ctx, tx, h)
 	}
 	if err != nil {
 		return g, fmt.Errorf("check lease: %w", err)
@@ -109,8 +109,8 @@ func (s *Store) guard(ctx context.Context, tx pgx.Tx, h Holder, kind string, seq
 
 // staleHolder is the answer to a write under a lease that is gone, with the
 // run's present state where it may be told.
-func (s *Store) staleHolder(ctx context.Context, h Holder) error {
-	row, err := s.q.LoadRun(ctx, s.pool, h.Ref.Tenant, h.Ref.Run)
+func (s *Store) staleHolder(ctx context.Context, d sqlc.DBTX, h Holder) error {
+	row, err := s.q.LoadRun(ctx, d, h.Ref.Tenant, h.Ref.Run)
 	if err != nil {
 		return translate(err, "run")
 	}

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,34 @@ func (w *world) everyWrite(t *testing.T, l *drive.Lease) {
 				t.Errorf("%s: the answer does not tell the worker to stop", name)
 			}
 		})
+	}
+}
+
+// R-LEASE-2: however many such writes come at once, each is answered on the connection that it has: a wave of lost leases
+// leaves nobody waiting for another's connection.
+func TestStaleWritesNeedOneConnectionEach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{MaxConns: 1})
+	at := w.at(t, run.Executing)
+	h := at.Lease.Holder()
+	h.Lease.Token++
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a failure only: nothing waits that long
+	defer cancel()
+	for name, write := range map[string]func() error{
+		"facts": func() error {
+			_, err := w.Store.Append(ctx, h, db.Batch{Sequence: 1, Used: &db.Used{ToolCalls: 1}})
+			return err
+		},
+		"artifact": func() error {
+			_, err := w.Store.PutArtifact(ctx, h, db.NewArtifact{Kind: "plan", Name: "plan", SHA256: strings.Repeat("a", 64)})
+			return err
+		},
+		"pull": func() error {
+			_, _, err := w.Store.EnsurePull(ctx, h, db.NewPull{HeadBranch: "b", URL: func(string) string { return "u" }})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) { refusal(t, write(), fault.Conflict, "Nothing was changed") })
 	}
 }
 

@@ -50,7 +50,7 @@ func (s *Store) Intend(ctx context.Context, h Holder, kind, identity string, par
 			RunID: h.Ref.Run, ID: typeid.New(), Kind: kind, Identity: identity, Parameters: raw})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Operation{}, s.staleHolder(ctx, h)
+		return Operation{}, s.staleHolder(ctx, s.pool, h)
 	}
 	if err != nil {
 		return Operation{}, translate(fmt.Errorf("record intent: %w", err), "operation")
@@ -73,7 +73,7 @@ func (s *Store) Dispatch(ctx context.Context, h Holder, identity string) (Operat
 			RunID: h.Ref.Run, Identity: identity})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Operation{}, s.staleHolder(ctx, h)
+		return Operation{}, s.staleHolder(ctx, s.pool, h)
 	}
 	if err != nil {
 		return Operation{}, fmt.Errorf("record dispatch: %w", err)
@@ -145,7 +145,7 @@ func (s *Store) Observe(ctx context.Context, h Holder, identity, outcome string,
 	o, err := s.q.ObserveOperation(ctx, s.pool, sqlc.ObserveOperationParams{Outcome: outcome, Result: raw, TenantID: h.Ref.Tenant,
 		RunID: h.Ref.Run, Identity: identity, Token: h.Lease.Token, LeaseID: h.Lease.ID, WorkerID: h.Worker})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Operation{}, s.staleHolder(ctx, h)
+		return Operation{}, s.staleHolder(ctx, s.pool, h)
 	}
 	if err != nil {
 		return Operation{}, translate(fmt.Errorf("record observation: %w", err), "operation")
@@ -193,7 +193,7 @@ func (s *Store) EnsurePull(ctx context.Context, h Holder, p NewPull) (id uuid.UU
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := s.q.LiveLease(ctx, tx, sqlc.LiveLeaseParams{TenantID: h.Ref.Tenant, RunID: h.Ref.Run, LeaseID: h.Lease.ID, Token: h.Lease.Token, WorkerID: h.Worker})
 		if errors.Is(err, pgx.ErrNoRows) {
-			return s.staleHolder(ctx, h)
+			return s.staleHolder(ctx, tx, h)
 		}
 		if err != nil {
 			return fmt.Errorf("hold the lease: %w", err)
