@@ -188,3 +188,30 @@ func (w *world) profiled(t testing.TB, repo uuid.UUID, by drive.Person) db.Ref {
 		db.TaskSpec{Repository: repo, Title: "A change", Goal: "Change one line.", BaseRef: "main", AgentProfile: "default", Contract: drive.Ordinary()}))(t)
 	return db.Ref{Tenant: w.Tenant, Run: *made.Run}
 }
+
+// R-LEASE-4, R-FAIL-9: a signal that is raised while the worker reports progress is neither lost nor overwritten.
+func TestOrdersOfSignalAndTransition(t *testing.T) {
+	t.Parallel()
+	x := newOrders(t, 2, drive.Options{})
+	var at drive.At
+	var b outcome
+	var raised error
+	x.both(func() (func(context.Context, replica), func(context.Context, replica)) {
+		b = outcome{}
+		at = x.at(t, run.Preparing)
+		ready := at.Lease.Intent(x.Key("ready"), run.SandboxIsReady{Tier: "bwrap", Base: drive.Base})
+		return func(ctx context.Context, r replica) { // as a clock does: it looks and then signals
+			if _, raised = r.store.RunInfo(ctx, at.Ref.Tenant, at.Ref.Run); raised == nil {
+				raised = r.store.SignalStop(ctx, at.Ref, "timeout")
+			}
+		}, x.applies(&b, at.Ref, ready)
+	}, func() {
+		if raised != nil || b.err != nil {
+			t.Errorf("signal: %v, transition: %v", raised, b.err)
+		}
+		if got := x.info(t, at.Ref).StopSignal; got != "timeout" {
+			t.Errorf("the signal is %q", got)
+		}
+		x.over(at.Ref)
+	})
+}

@@ -29,7 +29,10 @@ WITH u AS (
         failure_retryable = x.failure_retryable, failure_summary = x.failure_summary, failure_evidence = x.failure_evidence, cancel_by = x.cancel_by,
         cancel_reason = x.cancel_reason, cancel_at = x.cancel_at, cancel_forced = x.cancel_forced, reason_code = x.reason_code,
         finished_at = x.finished_at, head_hash = x.head_hash, updated_at = x.updated_at, state_since = x.state_since, active_ms = x.active_ms,
-        base_commit = x.base_commit, branch = x.branch, isolation = x.isolation, stop_signal = x.stop_signal, stop_signal_at = x.stop_signal_at,
+        base_commit = x.base_commit, branch = x.branch, isolation = x.isolation,
+        -- A signal may have been raised since the run was read, without an event; it stays as long as the lease that it is for.
+        stop_signal = CASE WHEN x.lease_id = runs.lease_id THEN runs.stop_signal ELSE x.stop_signal END,
+        stop_signal_at = CASE WHEN x.lease_id = runs.lease_id THEN runs.stop_signal_at ELSE x.stop_signal_at END,
         agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route, cost_exceeded_at = coalesce(runs.cost_exceeded_at, x.cost_exceeded_at)
     FROM jsonb_populate_recordset(NULL::runs, @runs::jsonb) x
     JOIN jsonb_to_recordset(@befores::jsonb) AS b(id uuid, tenant_id uuid, version bigint) ON b.id = x.id AND b.tenant_id = x.tenant_id
