@@ -36,6 +36,10 @@ type Intent struct {
 	Lease  *run.LeaseRef
 	Worker uuid.UUID
 
+	// Seen is the run's version that the sender decided on; a run that has moved since then is left as it is, which is a
+	// Conflict. 0 means that it does not matter.
+	Seen int64
+
 	Command run.Command
 	Payload run.Payload
 	// Audit is written in the same transaction, for the actions of people.
@@ -297,6 +301,9 @@ func (s *Store) decide(ctx context.Context, h sqlc.DBTX, row sqlc.Run, live bool
 	r, err := toRun(row)
 	if err != nil {
 		return nil, Ack{}, err
+	}
+	if in.Seen != 0 && in.Seen != r.Version {
+		return nil, Ack{}, fault.New(fault.Conflict, "Nothing was changed: the run has moved on. Look again.").WithCode("moved_on").WithState(string(r.State))
 	}
 	payload, by := in.Payload, in.By
 	var cause *run.Cause

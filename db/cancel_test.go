@@ -293,11 +293,11 @@ func TestEverybodyAtOnce(t *testing.T) {
 				},
 				func() error { _, err := w.Post(t.Context(), at.Ref, run.Scheduler, run.RunTimeoutEvent{}); return err },
 				func() error { _, err := w.Claim(t.Context(), w.Workers[1]); return err },
-				func() error { return w.Store.SignalStop(t.Context(), at.Ref, "timeout") },
 			}
 			if l := at.Lease; l != nil {
 				expired := db.ExpiredLease{Ref: at.Ref, Lease: l.Proof(), Phase: l.Lease.Phase}
 				tries = append(tries,
+					func() error { return w.Store.SignalStop(t.Context(), at.Ref, expired.Lease.ID, "timeout") },
 					func() error { _, err := l.Beat(t.Context()); return err },
 					func() error { _, err := l.Do(t.Context(), run.Start{}); return err },
 					func() error { _, err := l.Do(t.Context(), run.AttemptHasFailed{Code: run.CodeDiskFull}); return err },

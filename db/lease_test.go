@@ -211,9 +211,9 @@ func TestHeartbeats(t *testing.T) {
 	if v := w.info(t, at.Ref).Version; v != version {
 		t.Error("a heartbeat moved the run's version")
 	}
-	must(t, w.Store.SignalStop(t.Context(), at.Ref, "timeout"))
+	must(t, w.Store.SignalStop(t.Context(), at.Ref, at.Lease.Proof().ID, "timeout"))
 	signal(db.SignalTimeout)
-	must(t, w.Store.SignalStop(t.Context(), at.Ref, "budget"))
+	must(t, w.Store.SignalStop(t.Context(), at.Ref, at.Lease.Proof().ID, "budget"))
 	signal(db.SignalTimeout) // the first signal stands
 	got(w.Cancel(t.Context(), at.Ref))(t)
 	signal(db.SignalCancel)

@@ -153,7 +153,9 @@ type DueGate struct {
 	Ref      Ref
 	Gate     uuid.UUID
 	Revision int
-	Parked   bool
+	// Version is the run's: who asks again meanwhile is not answered by the clock of the old request.
+	Version int64
+	Parked  bool
 }
 
 // patience is how long each tenant waits by its own rules, one list beside the other.
@@ -199,7 +201,7 @@ func (s *Store) DueGates(ctx context.Context, after uuid.UUID, limit int) ([]Due
 	}
 	out := make([]DueGate, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, DueGate{Ref{r.TenantID, r.RunID}, r.ID, int(r.Revision), r.State == string(run.GateExpired)})
+		out = append(out, DueGate{Ref{r.TenantID, r.RunID}, r.ID, int(r.Revision), r.Version, r.State == string(run.GateExpired)})
 	}
 	return out, nil
 }
@@ -212,7 +214,7 @@ func (s *Store) ExpireGate(ctx context.Context, d DueGate) error {
 		return err
 	}
 	_, err = s.Apply(ctx, d.Ref, Intent{Key: fmt.Sprintf("expire-%s-%d-%t", d.Gate, d.Revision, d.Parked), By: run.Actor{Kind: run.Scheduler, ID: "gate clock"},
-		Payload: run.ApprovalExpiredEvent{Gate: d.Gate, Outcome: run.ExpiryOutcome(rules.Approval.OnExpiry), Parked: d.Parked}})
+		Seen: d.Version, Payload: run.ApprovalExpiredEvent{Gate: d.Gate, Outcome: run.ExpiryOutcome(rules.Approval.OnExpiry), Parked: d.Parked}})
 	return err
 }
 
@@ -254,7 +256,7 @@ func (s *Store) ExpireAttestation(ctx context.Context, ref Ref) error {
 	}
 	// The key is the period's, so that any number of replicas say it once.
 	_, err = s.Apply(ctx, ref, Intent{Key: fmt.Sprintf("attestation-%s-%d", outcome, until.UnixMicro()), By: run.Actor{Kind: run.Scheduler, ID: "attestation clock"},
-		Payload: run.AttestationExpiredEvent{Outcome: outcome}})
+		Seen: row.Run.Version, Payload: run.AttestationExpiredEvent{Outcome: outcome}})
 	if outcome != run.ExpiryEscalate || (err != nil && !Lost(err)) {
 		return err
 	}
@@ -264,7 +266,9 @@ func (s *Store) ExpireAttestation(ctx context.Context, ref Ref) error {
 
 // OldItem is a READY item with the time that its run may wait.
 type OldItem struct {
-	Ref     Ref
+	Ref Ref
+	// Version is the run's: one that was taken and came back has waited anew.
+	Version int64
 	Waited  time.Duration
 	Timeout time.Duration
 	// Broken is set where the run's limits cannot be read; the other items can.
@@ -281,7 +285,7 @@ func (s *Store) OldItems(ctx context.Context, after uuid.UUID, limit int) ([]Old
 	for _, r := range rows {
 		var l run.Limits
 		err := decode(r.Limits, &l, "limits")
-		out = append(out, OldItem{Ref{r.TenantID, r.RunID}, r.Now.Sub(r.VisibleAt), l.QueueTimeout.Std(), err})
+		out = append(out, OldItem{Ref{r.TenantID, r.RunID}, r.Version, r.Now.Sub(r.VisibleAt), l.QueueTimeout.Std(), err})
 	}
 	return out, nil
 }
@@ -289,6 +293,7 @@ func (s *Store) OldItems(ctx context.Context, after uuid.UUID, limit int) ([]Old
 // ActiveRun is a run under a lease with what the clocks need.
 type ActiveRun struct {
 	Ref       Ref
+	Version   int64
 	Lease     run.LeaseRef
 	State     run.State
 	Limits    run.Limits
@@ -308,7 +313,7 @@ func (s *Store) ActiveRuns(ctx context.Context, after uuid.UUID, limit int) ([]A
 	}
 	out := make([]ActiveRun, 0, len(rows))
 	for _, r := range rows {
-		a := ActiveRun{Ref: Ref{r.TenantID, r.ID}, Lease: run.LeaseRef{ID: r.LeaseID, Token: r.FencingToken}, State: run.State(r.State),
+		a := ActiveRun{Ref: Ref{r.TenantID, r.ID}, Version: r.Version, Lease: run.LeaseRef{ID: r.LeaseID, Token: r.FencingToken}, State: run.State(r.State),
 			OfLease: r.Now.Sub(r.AcquiredAt), Stop: r.StopSignal,
 			Active: time.Duration(r.ActiveMs)*time.Millisecond + r.Now.Sub(r.StateSince)}
 		a.OfAttempt = a.Active - time.Duration(r.AttemptActiveMs)*time.Millisecond
@@ -321,10 +326,10 @@ func (s *Store) ActiveRuns(ctx context.Context, after uuid.UUID, limit int) ([]A
 	return out, nil
 }
 
-// SignalStop asks the worker to stop for a budget or a time-out; the signal goes
-// with the next heartbeat. Repeating it changes nothing.
-func (s *Store) SignalStop(ctx context.Context, ref Ref, why string) error {
-	_, err := s.q.SignalRun(ctx, s.pool, why, ref.Tenant, ref.Run)
+// SignalStop asks the worker that holds the lease to stop for a budget or a time-out; the signal goes with the next
+// heartbeat. Repeating it changes nothing, and neither does it once another worker holds the run.
+func (s *Store) SignalStop(ctx context.Context, ref Ref, lease uuid.UUID, why string) error {
+	_, err := s.q.SignalRun(ctx, s.pool, why, ref.Tenant, ref.Run, lease)
 	return wrap("signal a stop", err)
 }
 
@@ -342,30 +347,6 @@ func (s *Store) TasksToRun(ctx context.Context, after uuid.UUID, limit int) ([]T
 		out = append(out, TaskRef{r.TenantID, r.ID})
 	}
 	return out, nil
-}
-
-// StaleTasks lists tasks that nobody touched (idles) or whose pull request nobody merged (merges) for longer than their
-// tenant waits. An error beside a list is about tenants whose rules cannot be read; the list holds the others' tasks.
-func (s *Store) StaleTasks(ctx context.Context, limit int) (idles, merges []TaskRef, err error) {
-	p, unreadable := s.patienceOfTenants(ctx)
-	if unreadable != nil && p.tenants == nil {
-		return nil, nil, unreadable
-	}
-	a, err := s.q.IdleTasks(ctx, s.pool, p.idle, p.tenants, int32(limit))
-	if err != nil {
-		return nil, nil, fmt.Errorf("list idle tasks: %w", err)
-	}
-	for _, r := range a {
-		idles = append(idles, TaskRef{r.TenantID, r.ID})
-	}
-	b, err := s.q.MergeWaits(ctx, s.pool, p.merge, p.tenants, int32(limit))
-	if err != nil {
-		return nil, nil, fmt.Errorf("list tasks that wait for a merge: %w", err)
-	}
-	for _, r := range b {
-		merges = append(merges, TaskRef{r.TenantID, r.ID})
-	}
-	return idles, merges, unreadable
 }
 
 // BuryBoots marks workers dead that were silent for so long while somebody could have heard them, and returns their boots.

@@ -202,7 +202,7 @@ func TestOrdersOfSignalAndTransition(t *testing.T) {
 		ready := at.Lease.Intent(x.Key("ready"), run.SandboxIsReady{Tier: "bwrap", Base: drive.Base})
 		return func(ctx context.Context, r replica) { // as a clock does: it looks and then signals
 			if _, raised = r.store.RunInfo(ctx, at.Ref.Tenant, at.Ref.Run); raised == nil {
-				raised = r.store.SignalStop(ctx, at.Ref, "timeout")
+				raised = r.store.SignalStop(ctx, at.Ref, at.Lease.Proof().ID, "timeout")
 			}
 		}, x.applies(&b, at.Ref, ready)
 	}, func() {

@@ -15,6 +15,9 @@ import (
 // Overtime is something that took time, beside the time it may take.
 type Overtime struct {
 	Ref Ref
+	// Version is the run's, and Lease the one that holds it; each is set where it has to be the same still at the end.
+	Version int64
+	Lease   uuid.UUID
 	// Key tells things of a list apart: the run, or the step.
 	Key   uuid.UUID
 	Took  time.Duration
@@ -34,7 +37,7 @@ func (s *Store) SandboxOvertime(ctx context.Context, after uuid.UUID, limit int)
 	out := make([]Overtime, 0, len(rows))
 	for _, r := range rows {
 		var l run.Limits
-		o := Overtime{Ref: Ref{r.TenantID, r.RunID}, Key: r.RunID, Broken: decode(r.Limits, &l, "limits")}
+		o := Overtime{Ref: Ref{r.TenantID, r.RunID}, Lease: r.LeaseID, Key: r.RunID, Broken: decode(r.Limits, &l, "limits")}
 		o.Took, o.Limit = seconds(r.SandboxSeconds), l.SandboxTime.Std()
 		if v := seconds(r.VerifierSeconds); l.VerifierTime > 0 && (o.Limit == 0 || l.VerifierTime.Std()-v < o.Limit-o.Took) {
 			o.Took, o.Limit = v, l.VerifierTime.Std()
@@ -84,7 +87,7 @@ func (s *Store) WaitingRuns(ctx context.Context, after uuid.UUID, limit int) ([]
 	for _, r := range rows {
 		var l run.Limits
 		err := decode(r.Limits, &l, "limits")
-		out = append(out, Overtime{Ref: Ref{r.TenantID, r.ID}, Key: r.ID, Took: time.Duration(r.ActiveMs)*time.Millisecond + r.Now.Sub(r.StateSince),
+		out = append(out, Overtime{Ref: Ref{r.TenantID, r.ID}, Version: r.Version, Key: r.ID, Took: time.Duration(r.ActiveMs)*time.Millisecond + r.Now.Sub(r.StateSince),
 			Limit: l.RunTimeout.Std(), Fails: l.RunTimeoutFails, Broken: err})
 	}
 	return out, nil

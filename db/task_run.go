@@ -183,15 +183,9 @@ func (s *Store) RunAgain(ctx context.Context, in Request, task uuid.UUID) (TaskA
 	})
 }
 
-// CloseTask ends a READY task for good; IdleTask does it for the clock.
+// CloseTask ends a READY task for good; CloseIdle does it for the clock.
 func (s *Store) CloseTask(ctx context.Context, in Request, task uuid.UUID, reason string) (TaskAck, error) {
 	kind := run.TaskEvClosed
-	switch {
-	case in.By.Kind == run.Scheduler && in.By.ID == "merge_wait":
-		kind = run.TaskEvMergeWaitOver
-	case in.By.Kind == run.Scheduler:
-		kind = run.TaskEvIdle
-	}
 	return s.lockedTask(ctx, in, task, "close", func(tx pgx.Tx, m *taskMove, _ policy.Rules, _ *rings) (TaskAck, error) {
 		m.row.ReasonWords = reason
 		if err := m.apply(run.TaskEvent{Kind: kind, By: in.By, Reason: string(kind)}, nil); err != nil {

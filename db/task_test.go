@@ -96,8 +96,16 @@ func TestClosedAndIdleTasks(t *testing.T) {
 	if err != nil || len(idle) != 1 || idle[0].Task != b.Task.Task {
 		t.Fatalf("idle tasks %v, %v", idle, err)
 	}
-	clock := db.Request{Tenant: w.Tenant, By: run.Actor{Kind: run.Scheduler, ID: "task_idle"}}
-	if got(w.Store.CloseTask(t.Context(), clock, b.Task.Task, "Nobody asked for another run."))(t).State != run.TaskFailed {
+	// One that was touched after the look is left alone.
+	_, err = w.Owner.Exec(t.Context(), `UPDATE tasks SET updated_at = updated_at + interval '1 microsecond' WHERE id = $1`, b.Task.Task)
+	must(t, err)
+	if err := w.Store.CloseIdle(t.Context(), idle[0]); !db.Lost(err) {
+		t.Errorf("closed by an old list: %v", err)
+	}
+	idle, _, err = w.Store.StaleTasks(t.Context(), 10)
+	must(t, err)
+	must(t, w.Store.CloseIdle(t.Context(), idle[0]))
+	if got(w.Store.Task(t.Context(), w.Tenant, b.Task.Task))(t).State != run.TaskFailed {
 		t.Error("an idle task is not FAILED")
 	}
 	var kinds []run.TaskKind
@@ -164,8 +172,8 @@ func TestTaskWaitsForTheMerge(t *testing.T) {
 	if err != nil || len(merges) != 1 || merges[0].Task != task {
 		t.Fatalf("tasks that wait too long: %v, %v", merges, err)
 	}
-	clock := db.Request{Tenant: w.Tenant, By: run.Actor{Kind: run.Scheduler, ID: "merge_wait"}}
-	if got(w.Store.CloseTask(t.Context(), clock, task, "Nobody merged it."))(t).State != run.TaskFailed {
+	must(t, w.Store.CloseUnmerged(t.Context(), merges[0]))
+	if state(task) != run.TaskFailed {
 		t.Error("a task whose merge never came is not FAILED")
 	}
 }

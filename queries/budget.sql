@@ -70,7 +70,7 @@ FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @run_id;
 
 -- name: LeaseTimes :many
 -- Runs under a lease in which budgets of time can be used up, with how long sandboxes stood for them and verifiers worked.
-SELECT l.tenant_id, l.run_id, r.limits, t.sandbox_seconds, t.verifier_seconds
+SELECT l.tenant_id, l.run_id, l.lease_id, r.limits, t.sandbox_seconds, t.verifier_seconds
 FROM run_leases l JOIN runs r ON r.id = l.run_id CROSS JOIN LATERAL (
     SELECT coalesce(sum(extract(epoch FROM x.ended_at - x.acquired_at)), 0)::float8 AS sandbox_seconds,
         coalesce(sum(extract(epoch FROM x.ended_at - x.acquired_at)) FILTER (WHERE x.phase = 'verify'), 0)::float8 AS verifier_seconds
@@ -93,7 +93,7 @@ WHERE tenant_id = @tenant_id AND id = @id AND state = 'RUNNING';
 -- name: WaitingRuns :many
 -- Runs that began, whose work waits again, ready or put off, and whose own time is over. As for OldItems, a limit that is written
 -- otherwise is the caller's to judge.
-SELECT r.tenant_id, r.id, r.limits, r.active_ms, r.state_since, clock_timestamp()::timestamptz AS now
+SELECT r.tenant_id, r.id, r.version, r.limits, r.active_ms, r.state_since, clock_timestamp()::timestamptz AS now
 FROM (SELECT q.run_id FROM run_queue q UNION ALL SELECT d.run_id FROM run_delayed d) w JOIN runs r ON r.id = w.run_id
 WHERE r.lease_id IS NULL AND r.attempt_no > 0 AND r.id > @after AND r.created_at < statement_timestamp() - interval '1 second'
     AND r.state_since < statement_timestamp() + make_interval(secs => r.active_ms / 1000.0) - CASE

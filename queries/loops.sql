@@ -27,10 +27,10 @@ RETURNING run_id, tenant_id, phase;
 
 -- name: DueGates :many
 -- How long an expired gate stays parked is its tenant's own rule; a tenant that is not in the list parks for ever.
-SELECT tenant_id, id, run_id, kind, state, revision, expires_at, opened_at FROM gates
-WHERE ((state = 'open' AND expires_at < clock_timestamp())
-    OR (state = 'expired' AND expires_at < clock_timestamp() - make_interval(secs => (@park_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)])))
-  AND id > @after ORDER BY id LIMIT @count;
+SELECT g.tenant_id, g.id, g.run_id, g.state, g.revision, r.version FROM gates g JOIN runs r ON r.id = g.run_id
+WHERE ((g.state = 'open' AND g.expires_at < clock_timestamp())
+    OR (g.state = 'expired' AND g.expires_at < clock_timestamp() - make_interval(secs => (@park_seconds::float8[])[array_position(@tenants::uuid[], g.tenant_id)])))
+  AND g.id > @after ORDER BY g.id LIMIT @count;
 
 -- name: DueAttestations :many
 SELECT tenant_id, run_id, expires_at FROM attestations WHERE state = 'requested' AND expires_at < clock_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
@@ -49,7 +49,7 @@ DELETE FROM run_admissions WHERE run_id = $1;
 -- name: OldItems :many
 -- READY items that have waited longer than their run allows, found by one look at all that wait. A limit that is written otherwise
 -- than in days, hours, minutes and seconds is the caller's to judge: such an item is in the list after a second.
-SELECT q.tenant_id, q.run_id, q.visible_at, r.limits, clock_timestamp()::timestamptz AS now FROM run_queue q JOIN runs r ON r.id = q.run_id
+SELECT q.tenant_id, q.run_id, q.visible_at, r.limits, r.version, clock_timestamp()::timestamptz AS now FROM run_queue q JOIN runs r ON r.id = q.run_id
 WHERE q.run_id > @after AND q.visible_at < statement_timestamp() - CASE
     WHEN r.limits ->> 'queue_timeout' ~ '^([0-9]{1,6}d|([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?)$' AND r.limits ->> 'queue_timeout' <> ''
     THEN (r.limits ->> 'queue_timeout')::interval ELSE interval '1 second' END
@@ -57,7 +57,7 @@ ORDER BY q.run_id LIMIT @count;
 
 -- name: ActiveRuns :many
 -- Runs under a lease, with what the clocks of attempt, start and run need.
-SELECT r.tenant_id, r.id, r.state, r.limits, r.active_ms, r.state_since, r.stop_signal, r.stop_signal_at, l.lease_id, l.fencing_token, l.phase,
+SELECT r.tenant_id, r.id, r.state, r.version, r.limits, r.active_ms, r.state_since, r.stop_signal, r.stop_signal_at, l.lease_id, l.fencing_token, l.phase,
     l.acquired_at, a.run_active_ms AS attempt_active_ms, clock_timestamp()::timestamptz AS now
 FROM run_leases l JOIN runs r ON r.id = l.run_id JOIN attempts a ON a.id = l.attempt_id
 WHERE r.id > @after AND r.state <> 'CANCELLING' ORDER BY r.id LIMIT @count;
@@ -70,9 +70,9 @@ UPDATE runs SET stop_signal = CASE WHEN stop_signal = '' THEN 'budget' ELSE stop
 WHERE tenant_id = @tenant_id AND id = @id AND lease_id IS NOT NULL AND (stop_signal = '' OR @of_cost::boolean AND cost_exceeded_at IS NULL);
 
 -- name: SignalRun :execrows
--- Asks the worker to stop; the signal travels in the heartbeat's answer.
+-- Asks the worker that holds this lease to stop; the signal travels in the heartbeat's answer.
 UPDATE runs SET stop_signal = @signal, stop_signal_at = clock_timestamp(), updated_at = clock_timestamp()
-WHERE tenant_id = @tenant_id AND id = @id AND stop_signal = '' AND lease_id IS NOT NULL;
+WHERE tenant_id = @tenant_id AND id = @id AND stop_signal = '' AND lease_id = @lease_id::uuid;
 
 -- name: TakeOutbox :many
 -- Effects that are due, of each run only the first: what follows waits until that one is delivered or given up, so that
@@ -94,11 +94,11 @@ ON CONFLICT (outbox_id) DO NOTHING;
 
 -- name: IdleTasks :many
 -- Each tenant has its own patience, likewise for merges; a tenant that is not in the list has no end of it.
-SELECT tenant_id, id FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => (@idle_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)])
+SELECT tenant_id, id, updated_at FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => (@idle_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)])
 ORDER BY id LIMIT @count;
 
 -- name: MergeWaits :many
-SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => (@wait_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)]) ORDER BY id LIMIT @count;
+SELECT tenant_id, id, updated_at FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => (@wait_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)]) ORDER BY id LIMIT @count;
 
 -- name: PutOffAttestation :exec
 UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => @seconds::float8) WHERE run_id = @run_id AND state = 'requested' AND expires_at = @until;

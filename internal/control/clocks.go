@@ -41,12 +41,12 @@ func (c *RunClocks) active(ctx context.Context, a db.ActiveRun) (bool, error) {
 	}
 	// A worker that never started has nothing to store and is not waited for.
 	if a.Stop == "" && a.State != run.Leased {
-		return false, c.Store.SignalStop(ctx, a.Ref, "timeout")
+		return false, c.Store.SignalStop(ctx, a.Ref, a.Lease.ID, "timeout")
 	}
 	if a.State != run.Leased && a.StopFor < c.StopGrace {
 		return false, nil
 	}
-	in := db.Intent{Key: fmt.Sprintf("clock-%s-%d", event.Kind(), a.Lease.Token), By: run.Actor{Kind: run.Scheduler, ID: "run clock"}, Payload: event}
+	in := db.Intent{Key: fmt.Sprintf("clock-%s-%d", event.Kind(), a.Lease.Token), By: run.Actor{Kind: run.Scheduler, ID: "run clock"}, Seen: a.Version, Payload: event}
 	if event.Kind() == run.KindAttemptFailed {
 		// The next worker's lease is not ended for the time of this one.
 		in.Lease = &a.Lease
@@ -88,14 +88,14 @@ func (c *QueueClock) RunOnce(ctx context.Context) (int, error) {
 					return false, i.Broken
 				}
 				_, err := c.Store.Apply(ctx, i.Ref, db.Intent{Key: "queue-timeout-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "queue clock"},
-					Payload: run.TimeoutEvent{Code: run.CodeQueueTimeout, Why: c.why(ctx, i.Ref)}})
+					Seen: i.Version, Payload: run.TimeoutEvent{Code: run.CodeQueueTimeout, Why: c.why(ctx, i.Ref)}})
 				return true, err
 			})
 		},
 		func(ctx context.Context) (int, error) {
 			return overtime(ctx, &c.runs, c.Log, c.Store.WaitingRuns, func(ctx context.Context, o db.Overtime) error {
 				_, err := c.Store.Apply(ctx, o.Ref, db.Intent{Key: "run-timeout-" + uuid.NewString(), By: run.Actor{Kind: run.Scheduler, ID: "run clock"},
-					Payload: run.RunTimeoutEvent{Fail: o.Fails}})
+					Seen: o.Version, Payload: run.RunTimeoutEvent{Fail: o.Fails}})
 				return err
 			})
 		})
@@ -145,7 +145,7 @@ func (c *UseClocks) RunOnce(ctx context.Context) (int, error) {
 		},
 		func(ctx context.Context) (int, error) {
 			return overtime(ctx, &c.sandboxes, c.Log, c.Store.SandboxOvertime, func(ctx context.Context, o db.Overtime) error {
-				return c.Store.SignalStop(ctx, o.Ref, "budget")
+				return c.Store.SignalStop(ctx, o.Ref, o.Lease, "budget")
 			})
 		})
 }
@@ -195,17 +195,13 @@ type TaskClocks struct {
 func (c *TaskClocks) RunOnce(ctx context.Context) (int, error) {
 	// An error may stand beside a list: the tenants that can be served are.
 	idle, merge, err := c.Store.StaleTasks(ctx, batch)
-	return c.close(ctx, idle, "task_idle", "Nobody asked for another run in time.") +
-		c.close(ctx, merge, "merge_wait", "The pull request was not merged in time."), err
+	return c.close(ctx, idle, c.Store.CloseIdle) + c.close(ctx, merge, c.Store.CloseUnmerged), err
 }
 
-func (c *TaskClocks) close(ctx context.Context, tasks []db.TaskRef, by, why string) int {
+func (c *TaskClocks) close(ctx context.Context, tasks []db.StaleTask, end func(context.Context, db.StaleTask) error) int {
 	done := 0
 	for _, t := range tasks {
-		if c.tasks.try(ctx, c.Log, t.Task, func() (bool, error) {
-			_, err := c.Store.CloseTask(ctx, db.Request{Tenant: t.Tenant, By: run.Actor{Kind: run.Scheduler, ID: by}}, t.Task, why)
-			return true, err
-		}) {
+		if c.tasks.try(ctx, c.Log, t.Task, func() (bool, error) { return true, end(ctx, t) }) {
 			done++
 		}
 	}

@@ -177,7 +177,7 @@ func (q *Queries) HoldOffAdmissions(ctx context.Context, db DBTX, tenant string)
 }
 
 const leaseTimes = `-- name: LeaseTimes :many
-SELECT l.tenant_id, l.run_id, r.limits, t.sandbox_seconds, t.verifier_seconds
+SELECT l.tenant_id, l.run_id, l.lease_id, r.limits, t.sandbox_seconds, t.verifier_seconds
 FROM run_leases l JOIN runs r ON r.id = l.run_id CROSS JOIN LATERAL (
     SELECT coalesce(sum(extract(epoch FROM x.ended_at - x.acquired_at)), 0)::float8 AS sandbox_seconds,
         coalesce(sum(extract(epoch FROM x.ended_at - x.acquired_at)) FILTER (WHERE x.phase = 'verify'), 0)::float8 AS verifier_seconds
@@ -189,6 +189,7 @@ WHERE l.run_id > $1 AND l.phase <> 'publish' AND r.stop_signal = '' AND r.state 
 type LeaseTimesRow struct {
 	TenantID        uuid.UUID       `json:"tenant_id"`
 	RunID           uuid.UUID       `json:"run_id"`
+	LeaseID         uuid.UUID       `json:"lease_id"`
 	Limits          json.RawMessage `json:"limits"`
 	SandboxSeconds  float64         `json:"sandbox_seconds"`
 	VerifierSeconds float64         `json:"verifier_seconds"`
@@ -207,6 +208,7 @@ func (q *Queries) LeaseTimes(ctx context.Context, db DBTX, after uuid.UUID, coun
 		if err := rows.Scan(
 			&i.TenantID,
 			&i.RunID,
+			&i.LeaseID,
 			&i.Limits,
 			&i.SandboxSeconds,
 			&i.VerifierSeconds,
@@ -345,7 +347,7 @@ func (q *Queries) TimeOutStep(ctx context.Context, db DBTX, words string, tenant
 }
 
 const waitingRuns = `-- name: WaitingRuns :many
-SELECT r.tenant_id, r.id, r.limits, r.active_ms, r.state_since, clock_timestamp()::timestamptz AS now
+SELECT r.tenant_id, r.id, r.version, r.limits, r.active_ms, r.state_since, clock_timestamp()::timestamptz AS now
 FROM (SELECT q.run_id FROM run_queue q UNION ALL SELECT d.run_id FROM run_delayed d) w JOIN runs r ON r.id = w.run_id
 WHERE r.lease_id IS NULL AND r.attempt_no > 0 AND r.id > $1 AND r.created_at < statement_timestamp() - interval '1 second'
     AND r.state_since < statement_timestamp() + make_interval(secs => r.active_ms / 1000.0) - CASE
@@ -357,6 +359,7 @@ ORDER BY r.id LIMIT $2
 type WaitingRunsRow struct {
 	TenantID   uuid.UUID       `json:"tenant_id"`
 	ID         uuid.UUID       `json:"id"`
+	Version    int64           `json:"version"`
 	Limits     json.RawMessage `json:"limits"`
 	ActiveMs   int64           `json:"active_ms"`
 	StateSince time.Time       `json:"state_since"`
@@ -377,6 +380,7 @@ func (q *Queries) WaitingRuns(ctx context.Context, db DBTX, after uuid.UUID, cou
 		if err := rows.Scan(
 			&i.TenantID,
 			&i.ID,
+			&i.Version,
 			&i.Limits,
 			&i.ActiveMs,
 			&i.StateSince,

@@ -14,7 +14,7 @@ import (
 )
 
 const activeRuns = `-- name: ActiveRuns :many
-SELECT r.tenant_id, r.id, r.state, r.limits, r.active_ms, r.state_since, r.stop_signal, r.stop_signal_at, l.lease_id, l.fencing_token, l.phase,
+SELECT r.tenant_id, r.id, r.state, r.version, r.limits, r.active_ms, r.state_since, r.stop_signal, r.stop_signal_at, l.lease_id, l.fencing_token, l.phase,
     l.acquired_at, a.run_active_ms AS attempt_active_ms, clock_timestamp()::timestamptz AS now
 FROM run_leases l JOIN runs r ON r.id = l.run_id JOIN attempts a ON a.id = l.attempt_id
 WHERE r.id > $1 AND r.state <> 'CANCELLING' ORDER BY r.id LIMIT $2
@@ -24,6 +24,7 @@ type ActiveRunsRow struct {
 	TenantID        uuid.UUID       `json:"tenant_id"`
 	ID              uuid.UUID       `json:"id"`
 	State           string          `json:"state"`
+	Version         int64           `json:"version"`
 	Limits          json.RawMessage `json:"limits"`
 	ActiveMs        int64           `json:"active_ms"`
 	StateSince      time.Time       `json:"state_since"`
@@ -51,6 +52,7 @@ func (q *Queries) ActiveRuns(ctx context.Context, db DBTX, after uuid.UUID, coun
 			&i.TenantID,
 			&i.ID,
 			&i.State,
+			&i.Version,
 			&i.Limits,
 			&i.ActiveMs,
 			&i.StateSince,
@@ -201,21 +203,19 @@ func (q *Queries) DueDelayed(ctx context.Context, db DBTX, agingSeconds float64,
 }
 
 const dueGates = `-- name: DueGates :many
-SELECT tenant_id, id, run_id, kind, state, revision, expires_at, opened_at FROM gates
-WHERE ((state = 'open' AND expires_at < clock_timestamp())
-    OR (state = 'expired' AND expires_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)])))
-  AND id > $3 ORDER BY id LIMIT $4
+SELECT g.tenant_id, g.id, g.run_id, g.state, g.revision, r.version FROM gates g JOIN runs r ON r.id = g.run_id
+WHERE ((g.state = 'open' AND g.expires_at < clock_timestamp())
+    OR (g.state = 'expired' AND g.expires_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], g.tenant_id)])))
+  AND g.id > $3 ORDER BY g.id LIMIT $4
 `
 
 type DueGatesRow struct {
-	TenantID  uuid.UUID `json:"tenant_id"`
-	ID        uuid.UUID `json:"id"`
-	RunID     uuid.UUID `json:"run_id"`
-	Kind      string    `json:"kind"`
-	State     string    `json:"state"`
-	Revision  int32     `json:"revision"`
-	ExpiresAt time.Time `json:"expires_at"`
-	OpenedAt  time.Time `json:"opened_at"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	ID       uuid.UUID `json:"id"`
+	RunID    uuid.UUID `json:"run_id"`
+	State    string    `json:"state"`
+	Revision int32     `json:"revision"`
+	Version  int64     `json:"version"`
 }
 
 // How long an expired gate stays parked is its tenant's own rule; a tenant that is not in the list parks for ever.
@@ -237,11 +237,9 @@ func (q *Queries) DueGates(ctx context.Context, db DBTX, parkSeconds []float64, 
 			&i.TenantID,
 			&i.ID,
 			&i.RunID,
-			&i.Kind,
 			&i.State,
 			&i.Revision,
-			&i.ExpiresAt,
-			&i.OpenedAt,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}
@@ -297,13 +295,14 @@ func (q *Queries) ExpiredLeases(ctx context.Context, db DBTX, after uuid.UUID, c
 }
 
 const idleTasks = `-- name: IdleTasks :many
-SELECT tenant_id, id FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)])
+SELECT tenant_id, id, updated_at FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)])
 ORDER BY id LIMIT $3
 `
 
 type IdleTasksRow struct {
-	TenantID uuid.UUID `json:"tenant_id"`
-	ID       uuid.UUID `json:"id"`
+	TenantID  uuid.UUID `json:"tenant_id"`
+	ID        uuid.UUID `json:"id"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // Each tenant has its own patience, likewise for merges; a tenant that is not in the list has no end of it.
@@ -316,7 +315,7 @@ func (q *Queries) IdleTasks(ctx context.Context, db DBTX, idleSeconds []float64,
 	var items []IdleTasksRow
 	for rows.Next() {
 		var i IdleTasksRow
-		if err := rows.Scan(&i.TenantID, &i.ID); err != nil {
+		if err := rows.Scan(&i.TenantID, &i.ID, &i.UpdatedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -328,12 +327,13 @@ func (q *Queries) IdleTasks(ctx context.Context, db DBTX, idleSeconds []float64,
 }
 
 const mergeWaits = `-- name: MergeWaits :many
-SELECT tenant_id, id FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)]) ORDER BY id LIMIT $3
+SELECT tenant_id, id, updated_at FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)]) ORDER BY id LIMIT $3
 `
 
 type MergeWaitsRow struct {
-	TenantID uuid.UUID `json:"tenant_id"`
-	ID       uuid.UUID `json:"id"`
+	TenantID  uuid.UUID `json:"tenant_id"`
+	ID        uuid.UUID `json:"id"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 func (q *Queries) MergeWaits(ctx context.Context, db DBTX, waitSeconds []float64, tenants []uuid.UUID, count int32) ([]MergeWaitsRow, error) {
@@ -345,7 +345,7 @@ func (q *Queries) MergeWaits(ctx context.Context, db DBTX, waitSeconds []float64
 	var items []MergeWaitsRow
 	for rows.Next() {
 		var i MergeWaitsRow
-		if err := rows.Scan(&i.TenantID, &i.ID); err != nil {
+		if err := rows.Scan(&i.TenantID, &i.ID, &i.UpdatedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -357,7 +357,7 @@ func (q *Queries) MergeWaits(ctx context.Context, db DBTX, waitSeconds []float64
 }
 
 const oldItems = `-- name: OldItems :many
-SELECT q.tenant_id, q.run_id, q.visible_at, r.limits, clock_timestamp()::timestamptz AS now FROM run_queue q JOIN runs r ON r.id = q.run_id
+SELECT q.tenant_id, q.run_id, q.visible_at, r.limits, r.version, clock_timestamp()::timestamptz AS now FROM run_queue q JOIN runs r ON r.id = q.run_id
 WHERE q.run_id > $1 AND q.visible_at < statement_timestamp() - CASE
     WHEN r.limits ->> 'queue_timeout' ~ '^([0-9]{1,6}d|([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?)$' AND r.limits ->> 'queue_timeout' <> ''
     THEN (r.limits ->> 'queue_timeout')::interval ELSE interval '1 second' END
@@ -369,6 +369,7 @@ type OldItemsRow struct {
 	RunID     uuid.UUID       `json:"run_id"`
 	VisibleAt time.Time       `json:"visible_at"`
 	Limits    json.RawMessage `json:"limits"`
+	Version   int64           `json:"version"`
 	Now       time.Time       `json:"now"`
 }
 
@@ -388,6 +389,7 @@ func (q *Queries) OldItems(ctx context.Context, db DBTX, after uuid.UUID, count 
 			&i.RunID,
 			&i.VisibleAt,
 			&i.Limits,
+			&i.Version,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -501,12 +503,17 @@ func (q *Queries) SignalBudget(ctx context.Context, db DBTX, ofCost bool, tenant
 
 const signalRun = `-- name: SignalRun :execrows
 UPDATE runs SET stop_signal = $1, stop_signal_at = clock_timestamp(), updated_at = clock_timestamp()
-WHERE tenant_id = $2 AND id = $3 AND stop_signal = '' AND lease_id IS NOT NULL
+WHERE tenant_id = $2 AND id = $3 AND stop_signal = '' AND lease_id = $4::uuid
 `
 
-// Asks the worker to stop; the signal travels in the heartbeat's answer.
-func (q *Queries) SignalRun(ctx context.Context, db DBTX, signal string, tenantID uuid.UUID, iD uuid.UUID) (int64, error) {
-	result, err := db.Exec(ctx, signalRun, signal, tenantID, iD)
+// Asks the worker that holds this lease to stop; the signal travels in the heartbeat's answer.
+func (q *Queries) SignalRun(ctx context.Context, db DBTX, signal string, tenantID uuid.UUID, iD uuid.UUID, leaseID uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, signalRun,
+		signal,
+		tenantID,
+		iD,
+		leaseID,
+	)
 	if err != nil {
 		return 0, err
 	}
