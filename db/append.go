@@ -65,7 +65,8 @@ func (b Batch) kind() string {
 }
 
 // Append stores facts that are no transitions: steps, log chunks, usage. A batch
-// whose number was seen before is answered as stored and written no second time.
+// whose number was seen before is answered as stored and written no second time; the
+// budget is looked at all the same, because whoever stored it may have died before that.
 func (s *Store) Append(ctx context.Context, h Holder, b Batch) (replayed bool, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		g, err := s.guard(ctx, tx, h, b.kind(), b.Sequence)
@@ -77,19 +78,23 @@ func (s *Store) Append(ctx context.Context, h Holder, b Batch) (replayed bool, e
 		}
 		return s.append(ctx, tx, h, g, b)
 	})
-	if err != nil || replayed {
+	if err != nil {
 		return replayed, translate(err, "run")
 	}
-	s.ring(Change{Tenant: h.Ref.Tenant, Run: h.Ref.Run})
-	if b.kind() == "usage" {
-		if b.Used.ProviderCalls > 0 {
+	usage := b.kind() == "usage"
+	if !replayed {
+		s.ring(Change{Tenant: h.Ref.Tenant, Run: h.Ref.Run})
+		// A late repeat is no answer of the provider's now.
+		if usage && b.Used.ProviderCalls > 0 {
 			if _, err := s.q.PassProbe(ctx, s.pool, &h.Ref.Run); err != nil {
 				return false, fmt.Errorf("end the provider's pause: %w", err)
 			}
 		}
-		return false, s.checkBudget(ctx, h)
 	}
-	return false, nil
+	if usage {
+		return replayed, s.checkBudget(ctx, h)
+	}
+	return replayed, nil
 }
 
 func (s *Store) append(ctx context.Context, tx pgx.Tx, h Holder, g sqlc.GuardLeaseRow, b Batch) error {

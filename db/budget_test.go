@@ -200,3 +200,23 @@ func TestPolicyWithAnUnknownTimeZone(t *testing.T) {
 		t.Errorf("the log says\n%s", &log)
 	}
 }
+
+// R-FAIL-6: a report of usage that is sent again because the server died after it was stored still stops the worker: the
+// budget is looked at for the repeat, too.
+func TestRepeatedUsageIsHeldAgainstTheBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "version: b-1\nlimits: {tool_calls: 5}\n"})
+	at := w.at(t, run.Executing)
+	report := db.Batch{Sequence: 1, Used: &db.Used{ToolCalls: 6}}
+	for _, repeat := range []bool{false, true} {
+		// The server that stored it did not come as far as the signal.
+		_, err := w.Owner.Exec(t.Context(), `UPDATE runs SET stop_signal = '', stop_signal_at = NULL WHERE id = $1`, at.Ref.Run)
+		must(t, err)
+		if again := got(w.Store.Append(t.Context(), at.Lease.Holder(), report))(t); again != repeat {
+			t.Fatalf("a repeat: %t, want %t", again, repeat)
+		}
+		if p := got(at.Lease.Beat(t.Context()))(t); p.Signal != db.SignalBudget {
+			t.Errorf("repeat %t: signal %s", repeat, p.Signal)
+		}
+	}
+}
