@@ -158,16 +158,16 @@ type DueGate struct {
 	Parked  bool
 }
 
-// patience is how long each tenant waits by its own rules, one list beside the other.
-type patience struct {
+// Patience is how long each tenant waits by its own rules, one list beside the other.
+type Patience struct {
 	tenants           []uuid.UUID
 	park, idle, merge []float64 // seconds
 }
 
-// patienceOfTenants reads the rules of all tenants. A tenant whose rules cannot be read is left out and named by the
-// error beside the others' answer: it keeps none of them waiting.
-func (s *Store) patienceOfTenants(ctx context.Context) (patience, error) {
-	var p patience
+// Patience reads the rules of all tenants. A tenant whose rules cannot be read is left out and named by the error beside
+// the others' answer: it keeps none of them waiting.
+func (s *Store) Patience(ctx context.Context) (Patience, error) {
+	var p Patience
 	rows, err := s.q.PoliciesInForce(ctx, s.pool)
 	if err != nil {
 		return p, fmt.Errorf("load the policies in force: %w", err)
@@ -191,7 +191,7 @@ func (s *Store) patienceOfTenants(ctx context.Context) (patience, error) {
 // DueGates lists gates past their expiry, and expired ones past the parking time of their tenant.
 func (s *Store) DueGates(ctx context.Context, after uuid.UUID, limit int) ([]DueGate, error) {
 	// A tenant whose rules cannot be read is told of when one of its gates expires; the others' are due meanwhile.
-	p, err := s.patienceOfTenants(ctx)
+	p, err := s.Patience(ctx)
 	if err != nil && p.tenants == nil {
 		return nil, err
 	}

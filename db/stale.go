@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"signalbox/internal/fault"
@@ -19,28 +20,30 @@ type StaleTask struct {
 	Touched time.Time
 }
 
-// StaleTasks lists tasks that nobody touched (idles) or whose pull request nobody merged (merges) for longer than their
-// tenant waits. An error beside a list is about tenants whose rules cannot be read; the list holds the others' tasks.
-func (s *Store) StaleTasks(ctx context.Context, limit int) (idles, merges []StaleTask, err error) {
-	p, unreadable := s.patienceOfTenants(ctx)
-	if unreadable != nil && p.tenants == nil {
-		return nil, nil, unreadable
-	}
-	a, err := s.q.IdleTasks(ctx, s.pool, p.idle, p.tenants, int32(limit))
+// IdleTasks lists tasks that nobody touched for longer than their tenant waits, after the given task.
+func (s *Store) IdleTasks(ctx context.Context, p Patience, after uuid.UUID, limit int) ([]StaleTask, error) {
+	rows, err := s.q.IdleTasks(ctx, s.pool, p.idle, p.tenants, after, int32(limit))
 	if err != nil {
-		return nil, nil, fmt.Errorf("list idle tasks: %w", err)
+		return nil, fmt.Errorf("list idle tasks: %w", err)
 	}
-	for _, r := range a {
-		idles = append(idles, StaleTask{TaskRef{r.TenantID, r.ID}, r.UpdatedAt})
+	out := make([]StaleTask, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, StaleTask{TaskRef{r.TenantID, r.ID}, r.UpdatedAt})
 	}
-	b, err := s.q.MergeWaits(ctx, s.pool, p.merge, p.tenants, int32(limit))
+	return out, nil
+}
+
+// UnmergedTasks lists tasks whose pull request nobody merged for longer than their tenant waits, after the given task.
+func (s *Store) UnmergedTasks(ctx context.Context, p Patience, after uuid.UUID, limit int) ([]StaleTask, error) {
+	rows, err := s.q.MergeWaits(ctx, s.pool, p.merge, p.tenants, after, int32(limit))
 	if err != nil {
-		return nil, nil, fmt.Errorf("list tasks that wait for a merge: %w", err)
+		return nil, fmt.Errorf("list tasks that wait for a merge: %w", err)
 	}
-	for _, r := range b {
-		merges = append(merges, StaleTask{TaskRef{r.TenantID, r.ID}, r.UpdatedAt})
+	out := make([]StaleTask, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, StaleTask{TaskRef{r.TenantID, r.ID}, r.UpdatedAt})
 	}
-	return idles, merges, unreadable
+	return out, nil
 }
 
 // CloseIdle closes a task that nobody touched; one that was touched meanwhile is left as it is, which is a Conflict.

@@ -87,12 +87,14 @@ func TestClosedAndIdleTasks(t *testing.T) {
 	if got(w.Store.CloseTask(t.Context(), w.Request(w.Requester, "close"), a.Task.Task, "Done by hand."))(t).State != run.TaskFailed {
 		t.Error("a closed task is not FAILED")
 	}
-	idle, _, err := w.Store.StaleTasks(t.Context(), 10)
+	p, err := w.Store.Patience(t.Context())
+	must(t, err)
+	idle, err := w.Store.IdleTasks(t.Context(), p, uuid.Nil, 10)
 	if err != nil || len(idle) != 0 {
 		t.Fatalf("idle tasks %v, %v", idle, err)
 	}
 	dbtest.Advance(t, w.db, 15*24*time.Hour)
-	idle, _, err = w.Store.StaleTasks(t.Context(), 10)
+	idle, err = w.Store.IdleTasks(t.Context(), p, uuid.Nil, 10)
 	if err != nil || len(idle) != 1 || idle[0].Task != b.Task.Task {
 		t.Fatalf("idle tasks %v, %v", idle, err)
 	}
@@ -102,7 +104,7 @@ func TestClosedAndIdleTasks(t *testing.T) {
 	if err := w.Store.CloseIdle(t.Context(), idle[0]); !db.Lost(err) {
 		t.Errorf("closed by an old list: %v", err)
 	}
-	idle, _, err = w.Store.StaleTasks(t.Context(), 10)
+	idle, err = w.Store.IdleTasks(t.Context(), p, uuid.Nil, 10)
 	must(t, err)
 	must(t, w.Store.CloseIdle(t.Context(), idle[0]))
 	if got(w.Store.Task(t.Context(), w.Tenant, b.Task.Task))(t).State != run.TaskFailed {
@@ -168,7 +170,7 @@ func TestTaskWaitsForTheMerge(t *testing.T) {
 	}
 	task, _ = succeed()
 	dbtest.Advance(t, w.db, 31*24*time.Hour)
-	_, merges, err := w.Store.StaleTasks(t.Context(), 10)
+	merges, err := w.Store.UnmergedTasks(t.Context(), got(w.Store.Patience(t.Context()))(t), uuid.Nil, 10)
 	if err != nil || len(merges) != 1 || merges[0].Task != task {
 		t.Fatalf("tasks that wait too long: %v, %v", merges, err)
 	}

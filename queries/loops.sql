@@ -95,10 +95,11 @@ ON CONFLICT (outbox_id) DO NOTHING;
 -- name: IdleTasks :many
 -- Each tenant has its own patience, likewise for merges; a tenant that is not in the list has no end of it.
 SELECT tenant_id, id, updated_at FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => (@idle_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)])
-ORDER BY id LIMIT @count;
+  AND id > @after::uuid ORDER BY id LIMIT @count;
 
 -- name: MergeWaits :many
-SELECT tenant_id, id, updated_at FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => (@wait_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)]) ORDER BY id LIMIT @count;
+SELECT tenant_id, id, updated_at FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => (@wait_seconds::float8[])[array_position(@tenants::uuid[], tenant_id)])
+  AND id > @after::uuid ORDER BY id LIMIT @count;
 
 -- name: PutOffAttestation :exec
 UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => @seconds::float8) WHERE run_id = @run_id AND state = 'requested' AND expires_at = @until;

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -188,22 +189,28 @@ type TaskClocks struct {
 	Store *db.Store
 	Log   *slog.Logger
 
-	tasks visitor
+	idle, unmerged visitor
 }
 
 // RunOnce returns how many were closed.
 func (c *TaskClocks) RunOnce(ctx context.Context) (int, error) {
-	// An error may stand beside a list: the tenants that can be served are.
-	idle, merge, err := c.Store.StaleTasks(ctx, batch)
-	return c.close(ctx, idle, c.Store.CloseIdle) + c.close(ctx, merge, c.Store.CloseUnmerged), err
+	// An error may stand beside the patience of the others: tenants whose rules can be read are served.
+	p, unreadable := c.Store.Patience(ctx)
+	n, err := sum(ctx,
+		func(ctx context.Context) (int, error) {
+			return c.close(ctx, &c.idle, p, c.Store.IdleTasks, c.Store.CloseIdle)
+		},
+		func(ctx context.Context) (int, error) {
+			return c.close(ctx, &c.unmerged, p, c.Store.UnmergedTasks, c.Store.CloseUnmerged)
+		})
+	return n, errors.Join(unreadable, err)
 }
 
-func (c *TaskClocks) close(ctx context.Context, tasks []db.StaleTask, end func(context.Context, db.StaleTask) error) int {
-	done := 0
-	for _, t := range tasks {
-		if c.tasks.try(ctx, c.Log, t.Task, func() (bool, error) { return true, end(ctx, t) }) {
-			done++
-		}
+func (c *TaskClocks) close(ctx context.Context, v *visitor, p db.Patience, list func(context.Context, db.Patience, uuid.UUID, int) ([]db.StaleTask, error), end func(context.Context, db.StaleTask) error) (int, error) {
+	page := func(ctx context.Context, after uuid.UUID, limit int) ([]db.StaleTask, error) {
+		return list(ctx, p, after, limit)
 	}
-	return done
+	return each(ctx, v, c.Log, page, func(t db.StaleTask) uuid.UUID { return t.Task }, func(ctx context.Context, t db.StaleTask) (bool, error) {
+		return true, end(ctx, t)
+	})
 }

@@ -37,3 +37,20 @@ func TestClocksGoByTheTenantsOwnRules(t *testing.T) {
 		t.Errorf("%d tasks closed; hasty %s, default %s, broken %s", n, hasty.task(t, ended).State, w.task(t, left).State, broken.task(t, kept).State)
 	}
 }
+
+// Tasks that cannot be closed, as many as a look takes and more, hide none behind them.
+func TestTasksThatCannotBeClosedHideNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.Cancelled)
+	last := w.at(t, run.Cancelled)
+	w.exec(t, `ALTER TABLE tasks ADD CONSTRAINT stuck CHECK (title <> 'stuck' OR state = 'READY') NOT VALID`)
+	w.exec(t, `INSERT INTO tasks SELECT (jsonb_populate_record(t, jsonb_build_object('title', 'stuck',
+		'id', overlay(t.id::text PLACING lpad(to_hex(n), 4, '0') FROM 33)))).* FROM tasks t, generate_series(1, 105) n WHERE t.id = $1`, at.Task.Task)
+	w.exec(t, `UPDATE tasks SET title = 'stuck' WHERE id = $1`, at.Task.Task)
+	w.pass(t, 15*day)
+	once(t, w.tasks(), 1)
+	if s := w.task(t, last).State; s != run.TaskFailed {
+		t.Errorf("the task behind them is %s", s)
+	}
+}

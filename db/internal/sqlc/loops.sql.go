@@ -296,7 +296,7 @@ func (q *Queries) ExpiredLeases(ctx context.Context, db DBTX, after uuid.UUID, c
 
 const idleTasks = `-- name: IdleTasks :many
 SELECT tenant_id, id, updated_at FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)])
-ORDER BY id LIMIT $3
+  AND id > $3::uuid ORDER BY id LIMIT $4
 `
 
 type IdleTasksRow struct {
@@ -306,8 +306,13 @@ type IdleTasksRow struct {
 }
 
 // Each tenant has its own patience, likewise for merges; a tenant that is not in the list has no end of it.
-func (q *Queries) IdleTasks(ctx context.Context, db DBTX, idleSeconds []float64, tenants []uuid.UUID, count int32) ([]IdleTasksRow, error) {
-	rows, err := db.Query(ctx, idleTasks, idleSeconds, tenants, count)
+func (q *Queries) IdleTasks(ctx context.Context, db DBTX, idleSeconds []float64, tenants []uuid.UUID, after uuid.UUID, count int32) ([]IdleTasksRow, error) {
+	rows, err := db.Query(ctx, idleTasks,
+		idleSeconds,
+		tenants,
+		after,
+		count,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -327,7 +332,8 @@ func (q *Queries) IdleTasks(ctx context.Context, db DBTX, idleSeconds []float64,
 }
 
 const mergeWaits = `-- name: MergeWaits :many
-SELECT tenant_id, id, updated_at FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)]) ORDER BY id LIMIT $3
+SELECT tenant_id, id, updated_at FROM tasks WHERE awaits_merge AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)])
+  AND id > $3::uuid ORDER BY id LIMIT $4
 `
 
 type MergeWaitsRow struct {
@@ -336,8 +342,13 @@ type MergeWaitsRow struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-func (q *Queries) MergeWaits(ctx context.Context, db DBTX, waitSeconds []float64, tenants []uuid.UUID, count int32) ([]MergeWaitsRow, error) {
-	rows, err := db.Query(ctx, mergeWaits, waitSeconds, tenants, count)
+func (q *Queries) MergeWaits(ctx context.Context, db DBTX, waitSeconds []float64, tenants []uuid.UUID, after uuid.UUID, count int32) ([]MergeWaitsRow, error) {
+	rows, err := db.Query(ctx, mergeWaits,
+		waitSeconds,
+		tenants,
+		after,
+		count,
+	)
 	if err != nil {
 		return nil, err
 	}
