@@ -106,3 +106,17 @@ UPDATE attestations SET expires_at = clock_timestamp() + make_interval(secs => @
 
 -- name: RequestedAttestation :one
 SELECT expires_at FROM attestations WHERE tenant_id = @tenant_id AND run_id = @run_id AND state = 'requested';
+
+-- name: ForgetKeys :execrows
+-- By the index on when they were stored; one that another replica deletes is left to it.
+DELETE FROM idempotency_keys WHERE (tenant_id, scope, key) IN (SELECT k.tenant_id, k.scope, k.key FROM idempotency_keys k
+    WHERE k.created_at < statement_timestamp() - make_interval(secs => @seconds::float8) ORDER BY k.created_at LIMIT @count FOR UPDATE SKIP LOCKED);
+
+-- name: ForgetBoots :execrows
+-- Boots that ended long ago and were followed by a newer one of the same worker; the last one is what the page of workers shows.
+DELETE FROM worker_boots WHERE id IN (SELECT b.id FROM worker_boots b
+    WHERE b.state IN ('STOPPED', 'DEAD') AND b.started_at < statement_timestamp() - make_interval(secs => @seconds::float8)
+      AND b.stopped_at < statement_timestamp() - make_interval(secs => @seconds::float8)
+      AND EXISTS (SELECT 1 FROM worker_boots n WHERE n.worker_id = b.worker_id AND n.started_at > b.started_at)
+      AND NOT EXISTS (SELECT 1 FROM run_leases l WHERE l.boot_id = b.id)
+    ORDER BY b.started_at LIMIT @count FOR UPDATE OF b SKIP LOCKED);

@@ -68,6 +68,7 @@ func Loops(s *db.Store, o Options) []*loop.Loop {
 		{Name: "task clocks", Every: o.Slow, RunOnce: (&TaskClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "reconciler", Every: o.Slow, RunOnce: (&Reconciler{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "relay", Every: o.Tick, RunOnce: (&Relay{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
+		{Name: "sweeper", Every: o.Slow, RunOnce: (&Sweeper{Store: s}).RunOnce, Log: o.Log},
 	}
 }
 

@@ -294,6 +294,38 @@ func (q *Queries) ExpiredLeases(ctx context.Context, db DBTX, after uuid.UUID, c
 	return items, nil
 }
 
+const forgetBoots = `-- name: ForgetBoots :execrows
+DELETE FROM worker_boots WHERE id IN (SELECT b.id FROM worker_boots b
+    WHERE b.state IN ('STOPPED', 'DEAD') AND b.started_at < statement_timestamp() - make_interval(secs => $1::float8)
+      AND b.stopped_at < statement_timestamp() - make_interval(secs => $1::float8)
+      AND EXISTS (SELECT 1 FROM worker_boots n WHERE n.worker_id = b.worker_id AND n.started_at > b.started_at)
+      AND NOT EXISTS (SELECT 1 FROM run_leases l WHERE l.boot_id = b.id)
+    ORDER BY b.started_at LIMIT $2 FOR UPDATE OF b SKIP LOCKED)
+`
+
+// Boots that ended long ago and were followed by a newer one of the same worker; the last one is what the page of workers shows.
+func (q *Queries) ForgetBoots(ctx context.Context, db DBTX, seconds float64, count int32) (int64, error) {
+	result, err := db.Exec(ctx, forgetBoots, seconds, count)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const forgetKeys = `-- name: ForgetKeys :execrows
+DELETE FROM idempotency_keys WHERE (tenant_id, scope, key) IN (SELECT k.tenant_id, k.scope, k.key FROM idempotency_keys k
+    WHERE k.created_at < statement_timestamp() - make_interval(secs => $1::float8) ORDER BY k.created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+// By the index on when they were stored; one that another replica deletes is left to it.
+func (q *Queries) ForgetKeys(ctx context.Context, db DBTX, seconds float64, count int32) (int64, error) {
+	result, err := db.Exec(ctx, forgetKeys, seconds, count)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const idleTasks = `-- name: IdleTasks :many
 SELECT tenant_id, id, updated_at FROM tasks WHERE state = 'READY' AND NOT auto_run AND updated_at < clock_timestamp() - make_interval(secs => ($1::float8[])[array_position($2::uuid[], tenant_id)])
   AND id > $3::uuid ORDER BY id LIMIT $4
