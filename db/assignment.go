@@ -23,6 +23,9 @@ import (
 
 // Assignment is everything that the holder of a lease needs for its phase.
 type Assignment struct {
+	// Unreadable is why there is nothing else; nil otherwise.
+	Unreadable error
+
 	Run        RunInfo
 	Task       TaskInfo
 	Repository RepositoryInfo
@@ -58,7 +61,7 @@ type Feedback struct {
 }
 
 // Assignments reads what the holders of several leases need, in the order of refs. The worker is the credential that holds
-// them all.
+// them all. A run whose record cannot be read says so in its own assignment: the others of the claim are none the worse.
 func (s *Store) Assignments(ctx context.Context, refs []Ref, worker uuid.UUID) ([]Assignment, error) {
 	if len(refs) == 0 {
 		return nil, nil
@@ -88,7 +91,8 @@ func (s *Store) Assignments(ctx context.Context, refs []Ref, worker uuid.UUID) (
 			}
 		}
 		if out[i], err = toAssignment(row, rules[ref.Tenant]); err != nil {
-			return nil, err
+			out[i] = Assignment{Unreadable: err}
+			continue
 		}
 		// Before anything was handed in there is no maker.
 		out[i].SameWorker = row.Maker == worker

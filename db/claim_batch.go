@@ -25,7 +25,9 @@ type claimBatch struct {
 	boots    map[uuid.UUID]sqlc.LockBootsRow
 	answers  []coalesce.Result[given]
 	offers   []schedule.Offer // of the request with the same index
-	state    schedule.State
+	// without are runs that are not given out now.
+	without map[uuid.UUID]error
+	state   schedule.State
 	// contracts are those of the runs that were chosen.
 	contracts map[uuid.UUID]sqlc.RunContractsRow
 	write     write
@@ -34,38 +36,33 @@ type claimBatch struct {
 
 // claimAll carries out claims together. Where that fails as a whole, each is carried out for itself.
 func (s *Store) claimAll(ctx context.Context, requests []ClaimRequest) []coalesce.Result[given] {
-	out, err := s.claimTogether(ctx, requests)
-	if err == nil {
-		return out
-	}
-	out = make([]coalesce.Result[given], len(requests))
-	if len(requests) == 1 {
-		out[0].Err = err
-		return out
-	}
-	for i, r := range requests {
-		one, err := s.claimTogether(ctx, []ClaimRequest{r})
-		if out[i].Err = err; err == nil {
-			out[i] = one[0]
+	if len(requests) > 1 {
+		if b, err := s.claimTogether(ctx, requests, nil); err == nil {
+			return b.answers
 		}
+	}
+	out := make([]coalesce.Result[given], len(requests))
+	for i, r := range requests {
+		out[i] = s.claimAlone(ctx, r)
 	}
 	return out
 }
 
-func (s *Store) claimTogether(ctx context.Context, requests []ClaimRequest) ([]coalesce.Result[given], error) {
+// claimTogether gives what it may in one transaction, and none of the runs that are left out. The batch comes back with an
+// error, too: it says what was to be written.
+func (s *Store) claimTogether(ctx context.Context, requests []ClaimRequest, without map[uuid.UUID]error) (*claimBatch, error) {
 	var b *claimBatch
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		b = &claimBatch{s: s, tx: tx, requests: requests, answers: make([]coalesce.Result[given], len(requests)), offers: make([]schedule.Offer, len(requests)), contracts: map[uuid.UUID]sqlc.RunContractsRow{}}
+		b = &claimBatch{s: s, tx: tx, requests: requests, without: without, answers: make([]coalesce.Result[given], len(requests)), offers: make([]schedule.Offer, len(requests)), contracts: map[uuid.UUID]sqlc.RunContractsRow{}}
 		if err := b.ask(ctx); err != nil {
 			return err
 		}
 		return b.give(ctx)
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s.ring(b.write.changes()...)
 	}
-	s.ring(b.write.changes()...)
-	return b.answers, nil
+	return b, err
 }
 
 // ask settles what needs no decision: boots that are over, claims that were answered before, and how much room each has.

@@ -25,6 +25,9 @@ func (b *claimBatch) give(ctx context.Context) error {
 		return err
 	}
 	tried := map[uuid.UUID]bool{}
+	for id := range b.without {
+		tried[id] = true
+	}
 	items, deeper, err := b.heads(ctx, lanes, max(2, 2*b.free()/len(lanes)))
 	if err != nil {
 		return err

@@ -43,6 +43,11 @@ func (s *Store) poisoned(ctx context.Context, tx pgx.Tx, id uuid.UUID, why error
 	if _, ours := errors.AsType[*pgconn.PgError](why); ours || Passing(why) {
 		return why
 	}
+	return s.aside(ctx, tx, id, why)
+}
+
+// aside takes a run out of the queue and leaves it to a person.
+func (s *Store) aside(ctx context.Context, tx pgx.Tx, id uuid.UUID, why error) error {
 	if _, err := s.q.SetAside(ctx, tx, "claim", reasonOf(why), 1, id); err != nil {
 		return fmt.Errorf("set a run aside: %w", err)
 	}

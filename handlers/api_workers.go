@@ -193,7 +193,9 @@ func (s *server) apiClaim(w http.ResponseWriter, r *http.Request) error {
 	for i, a := range all {
 		one, err := s.assignment(r, claimed[i], a)
 		if err != nil {
-			return err
+			// Nobody works on it, so its lease ends by itself and the run by its crash budget; the others are handed over.
+			s.log.ErrorContext(r.Context(), "a run was leased and cannot be described to its worker", "run_id", typeid.Format(typeid.Run, claimed[i].Ref.Run), "error", err)
+			continue
 		}
 		answer.Assignments = append(answer.Assignments, one)
 	}
@@ -202,6 +204,9 @@ func (s *server) apiClaim(w http.ResponseWriter, r *http.Request) error {
 
 // assignment puts together what a phase needs.
 func (s *server) assignment(r *http.Request, c db.Claimed, a db.Assignment) (wire.Assignment, error) {
+	if a.Unreadable != nil {
+		return wire.Assignment{}, a.Unreadable
+	}
 	t, info := a.Task, a.Run
 	out := wire.Assignment{
 		LeaseId: typeid.Format(typeid.Lease, c.Lease.ID), FencingToken: c.Lease.Token, LeaseTtlMs: c.TTL.Milliseconds(), Phase: wire.Phase(c.Lease.Phase),

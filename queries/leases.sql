@@ -87,12 +87,12 @@ DELETE FROM provider_pauses WHERE probe = @run_id AND until <= clock_timestamp()
 
 -- name: LockItemsOfRuns :many
 -- The items that were chosen, then their runs, locked in the order of their ids, each with a fencing token. What somebody takes away
--- meanwhile is missing.
+-- meanwhile is missing, and so is a run that somebody holds: nobody's claim waits for it.
 WITH item AS (
     SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY(@ids::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED
 )
 SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
-FROM runs WHERE runs.id IN (SELECT item.run_id FROM item) ORDER BY runs.id FOR NO KEY UPDATE OF runs;
+FROM runs WHERE runs.id IN (SELECT item.run_id FROM item) ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED;
 
 -- name: DropItem :exec
 -- A stale item that the caller holds: the reducer refused it.
