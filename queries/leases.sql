@@ -86,13 +86,12 @@ FROM run_leases l LEFT JOIN provider_pauses p ON p.provider = @provider WHERE l.
 DELETE FROM provider_pauses WHERE probe = @run_id AND until <= clock_timestamp();
 
 -- name: LockItemsOfRuns :many
--- The items that were chosen, then their runs, locked in the order of their ids, each with a fencing token. What somebody takes away
--- meanwhile is missing, and so is a run that somebody holds: nobody's claim waits for it.
-WITH item AS (
-    SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY(@ids::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED
-)
+-- The runs that were chosen with their items, locked in the order of their ids, a run before its item as everywhere, each with a
+-- fencing token. What somebody takes away or holds meanwhile is missing: no claim waits for a run.
 SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
-FROM runs WHERE runs.id IN (SELECT item.run_id FROM item) ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED;
+FROM runs JOIN run_queue q ON q.run_id = runs.id
+WHERE runs.id = ANY(@ids::uuid[]) AND q.run_id = ANY(@ids::uuid[])
+ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED FOR UPDATE OF q SKIP LOCKED;
 
 -- name: DropItem :exec
 -- A stale item that the caller holds: the reducer refused it.

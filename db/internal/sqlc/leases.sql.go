@@ -817,11 +817,10 @@ func (q *Queries) LockBoots(ctx context.Context, db DBTX, ttlSeconds float64, id
 }
 
 const lockItemsOfRuns = `-- name: LockItemsOfRuns :many
-WITH item AS (
-    SELECT q.run_id FROM run_queue q WHERE q.run_id = ANY($1::uuid[]) ORDER BY q.run_id FOR UPDATE SKIP LOCKED
-)
 SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, runs.crashed, runs.rate_limited, runs.cost_exceeded_at, clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
-FROM runs WHERE runs.id IN (SELECT item.run_id FROM item) ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED
+FROM runs JOIN run_queue q ON q.run_id = runs.id
+WHERE runs.id = ANY($1::uuid[]) AND q.run_id = ANY($1::uuid[])
+ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED FOR UPDATE OF q SKIP LOCKED
 `
 
 type LockItemsOfRunsRow struct {
@@ -830,8 +829,8 @@ type LockItemsOfRunsRow struct {
 	Token int64     `json:"token"`
 }
 
-// The items that were chosen, then their runs, locked in the order of their ids, each with a fencing token. What somebody takes away
-// meanwhile is missing, and so is a run that somebody holds: nobody's claim waits for it.
+// The runs that were chosen with their items, locked in the order of their ids, a run before its item as everywhere, each with a
+// fencing token. What somebody takes away or holds meanwhile is missing: no claim waits for a run.
 func (q *Queries) LockItemsOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]LockItemsOfRunsRow, error) {
 	rows, err := db.Query(ctx, lockItemsOfRuns, ids)
 	if err != nil {
