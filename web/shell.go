@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"signalbox/internal/policy"
 	"signalbox/web/ui"
 )
@@ -86,4 +88,12 @@ func sentenceList(words []string) string {
 	default:
 		return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 	}
+}
+
+// current marks the link to where the reader is. The attribute needs its value: an empty one says that this is not the page.
+func current(here bool) templ.Attributes {
+	if !here {
+		return nil
+	}
+	return templ.Attributes{"aria-current": "page"}
 }
