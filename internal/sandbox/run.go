@@ -71,7 +71,7 @@ func (b *box) runLocked(ctx context.Context, cmd Command) (res Result, err error
 	// Until the payload runs nobody watches the time but these two.
 	release := context.AfterFunc(ctx, s.child.kill)
 	late := time.AfterFunc(startTime, s.child.kill)
-	err = s.start()
+	err = s.start(func() { release() })
 	late.Stop()
 	release()
 	switch {
@@ -107,7 +107,9 @@ func (s *session) pipe() (r, w *os.File, err error) {
 	return r, w, err
 }
 
-func (s *session) start() error {
+// start makes init and tells it what to run. It calls ready just before the telling: from then on there is a payload, which
+// a cancel asks to end before anything kills it.
+func (s *session) start(ready func()) error {
 	b := s.box
 	s.meter = &meter{limit: b.spec.Limits.Output}
 	s.early = &headWriter{max: 4096}
@@ -166,6 +168,7 @@ func (s *session) start() error {
 	if err := s.adopt(jsonR); err != nil {
 		return s.abort(err)
 	}
+	ready()
 	if err := s.send(specW); err != nil {
 		return s.abort(err)
 	}
