@@ -287,3 +287,25 @@ func TestOneDoorForARunsState(t *testing.T) {
 		}
 	}
 }
+
+// A query that nobody asks is no longer there.
+func TestEveryQueryIsAsked(t *testing.T) {
+	t.Parallel()
+	var code strings.Builder
+	for _, file := range got(filepath.Glob("*.go"))(t) {
+		if !strings.HasSuffix(file, "_test.go") {
+			code.Write(got(os.ReadFile(file))(t))
+		}
+	}
+	n := 0
+	for _, file := range got(filepath.Glob("../queries/*.sql"))(t) {
+		for _, m := range regexp.MustCompile(`-- name: (\w+) :`).FindAllSubmatch(got(os.ReadFile(file))(t), -1) {
+			if n++; !regexp.MustCompile(`\.q\.` + string(m[1]) + `\b`).MatchString(code.String()) {
+				t.Errorf("%s: nothing asks %s", file, m[1])
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d queries were found", n)
+	}
+}

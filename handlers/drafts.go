@@ -145,7 +145,11 @@ func (s *server) postDraftDiscard(w http.ResponseWriter, r *http.Request) error 
 	if err := s.store.DropDrafts(r.Context(), draftKey(r, key)); err != nil {
 		return err
 	}
-	return see(w, r, d.page()+map[bool]string{true: "&", false: "?"}[strings.Contains(d.page(), "?")]+"done=draft-discarded")
+	back := "?"
+	if strings.Contains(d.page(), "?") {
+		back = "&"
+	}
+	return see(w, r, d.page()+back+"done=draft-discarded")
 }
 
 // keptDraft is what was kept of a form's own text.

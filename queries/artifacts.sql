@@ -1,9 +1,6 @@
 -- name: Artifact :one
 SELECT * FROM artifacts WHERE tenant_id = $1 AND id = $2;
 
--- name: RunArtifacts :many
-SELECT * FROM artifacts WHERE tenant_id = $1 AND run_id = $2 ORDER BY created_at, id;
-
 -- name: LatestArtifact :one
 SELECT * FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY created_at DESC, id DESC LIMIT 1;
 

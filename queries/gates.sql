@@ -24,12 +24,6 @@ WHERE g.tenant_id = $1 AND g.run_id = $2 AND g.kind = $3 AND d.verdict = 'reques
 -- The newest satisfied gate of a kind; its approvals may be carried over a base move.
 SELECT * FROM gates WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 AND state = 'satisfied' ORDER BY opened_at DESC LIMIT 1;
 
--- name: RunGates :many
-SELECT * FROM gates WHERE tenant_id = $1 AND run_id = $2 ORDER BY opened_at;
-
--- name: GateRevisions :many
-SELECT * FROM gate_revisions WHERE tenant_id = $1 AND gate_id = $2 ORDER BY revision;
-
 -- name: PatchRevisions :many
 -- Which patch each revision of a run's patch gates was about, the oldest first.
 SELECT r.revision, r.artifact_id FROM gate_revisions r JOIN gates g ON g.id = r.gate_id
@@ -40,9 +34,6 @@ SELECT * FROM pull_requests WHERE tenant_id = $1 AND repository_id = $2 AND head
 
 -- name: PullsOfTask :many
 SELECT * FROM pull_requests WHERE tenant_id = $1 AND task_id = $2 ORDER BY created_at;
-
--- name: Pull :one
-SELECT * FROM pull_requests WHERE tenant_id = $1 AND id = $2;
 
 -- name: LockPull :one
 SELECT * FROM pull_requests WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE;

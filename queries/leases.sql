@@ -231,9 +231,6 @@ RETURNING *;
 -- name: RunOperations :many
 SELECT * FROM operations WHERE tenant_id = $1 AND run_id = $2 ORDER BY intended_at;
 
--- name: RunLease :one
-SELECT * FROM run_leases WHERE tenant_id = $1 AND run_id = $2;
-
 -- name: Assigned :many
 -- What the holders of leases need for their phases, of several runs in one look. A plan is the approved one where there is one.
 SELECT sqlc.embed(x), sqlc.embed(t), sqlc.embed(r), f.kind AS forge_kind, f.name AS forge_name, u.name AS requester,

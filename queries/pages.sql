@@ -161,10 +161,6 @@ SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.
 FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id
 WHERE a.tenant_id = $1 AND a.id = $2;
 
--- name: PageVerification :one
-SELECT artifact_id, attempt_no, digest, patch_digest, passed, infrastructure, summary, created_at
-FROM verifications WHERE tenant_id = $1 AND run_id = $2 ORDER BY created_at DESC LIMIT 1;
-
 -- name: PagePulls :many
 SELECT p.id, p.repository_id, p.task_id, p.run_id, p.number, p.state, p.url, p.title, p.body, p.head_branch, p.base_branch, p.head_sha, p.merge_sha,
        p.created_at, p.updated_at, r.name AS repository_name, r.clone_url, f.kind AS forge_kind, coalesce(u.name, '')::text AS merged_by_name

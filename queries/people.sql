@@ -57,9 +57,6 @@ DELETE FROM memberships WHERE user_id = @user_id AND NOT (tenant_id = ANY(@tenan
 INSERT INTO memberships (tenant_id, user_id, roles) VALUES (@tenant_id, @user_id, @roles)
 ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, updated_at = now();
 
--- name: GetTenantByName :one
-SELECT id, name FROM tenants WHERE name = $1;
-
 -- name: GetTenant :one
 SELECT id, name FROM tenants WHERE id = $1;
 

@@ -113,8 +113,5 @@ WHERE e.run_id = $1 AND e.kind IN ('attempt_failed', 'patch_created', 'report_cr
     'verification_failed_retryable', 'judge_requires_fix', 'attempt_exhausted', 'base_moved')
 ORDER BY e.seq DESC LIMIT 1;
 
--- name: SetRunBranch :exec
-UPDATE runs SET branch = $3 WHERE tenant_id = $1 AND id = $2;
-
 -- name: Now :one
 SELECT clock_timestamp()::timestamptz AS now;

@@ -29,9 +29,6 @@ UPDATE tasks SET state = t.state, version = t.version, runs_used = t.runs_used, 
 FROM jsonb_populate_record(NULL::tasks, @task::jsonb) t
 WHERE tasks.tenant_id = t.tenant_id AND tasks.id = t.id;
 
--- name: TaskEvents :many
-SELECT * FROM task_events WHERE tenant_id = $1 AND task_id = $2 ORDER BY seq;
-
 -- name: Roles :one
 SELECT roles FROM memberships WHERE tenant_id = $1 AND user_id = $2;
 

@@ -257,44 +257,6 @@ func (q *Queries) PreviousFailure(ctx context.Context, db DBTX, runID uuid.UUID,
 	return fingerprint, err
 }
 
-const runArtifacts = `-- name: RunArtifacts :many
-SELECT id, tenant_id, run_id, attempt_no, revision, kind, name, sha256, size, blob_key, lease_id, late, created_at FROM artifacts WHERE tenant_id = $1 AND run_id = $2 ORDER BY created_at, id
-`
-
-func (q *Queries) RunArtifacts(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) ([]Artifact, error) {
-	rows, err := db.Query(ctx, runArtifacts, tenantID, runID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Artifact
-	for rows.Next() {
-		var i Artifact
-		if err := rows.Scan(
-			&i.ID,
-			&i.TenantID,
-			&i.RunID,
-			&i.AttemptNo,
-			&i.Revision,
-			&i.Kind,
-			&i.Name,
-			&i.Sha256,
-			&i.Size,
-			&i.BlobKey,
-			&i.LeaseID,
-			&i.Late,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const verification = `-- name: Verification :one
 SELECT artifact_id, tenant_id, run_id, attempt_no, digest, patch_digest, passed, infrastructure, fingerprint, summary, created_at FROM verifications WHERE tenant_id = $1 AND artifact_id = $2
 `

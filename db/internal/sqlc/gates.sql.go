@@ -120,39 +120,6 @@ func (q *Queries) GateDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID
 	return items, nil
 }
 
-const gateRevisions = `-- name: GateRevisions :many
-SELECT tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at FROM gate_revisions WHERE tenant_id = $1 AND gate_id = $2 ORDER BY revision
-`
-
-func (q *Queries) GateRevisions(ctx context.Context, db DBTX, tenantID uuid.UUID, gateID uuid.UUID) ([]GateRevision, error) {
-	rows, err := db.Query(ctx, gateRevisions, tenantID, gateID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []GateRevision
-	for rows.Next() {
-		var i GateRevision
-		if err := rows.Scan(
-			&i.TenantID,
-			&i.GateID,
-			&i.Revision,
-			&i.Digest,
-			&i.ArtifactID,
-			&i.BaseCommit,
-			&i.OpenedAt,
-			&i.ExpiresAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const insertDecision = `-- name: InsertDecision :exec
 INSERT INTO decisions (id, tenant_id, gate_id, revision, digest_seen, user_id, verdict, text, channel, auth_time, extra, carried_over_from,
     policy_version)
@@ -329,35 +296,6 @@ func (q *Queries) PatchRevisions(ctx context.Context, db DBTX, tenantID uuid.UUI
 	return items, nil
 }
 
-const pull = `-- name: Pull :one
-SELECT id, tenant_id, repository_id, task_id, run_id, number, state, url, title, body, head_branch, base_branch, head_sha, merge_sha, merged_by, created_at, updated_at FROM pull_requests WHERE tenant_id = $1 AND id = $2
-`
-
-func (q *Queries) Pull(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID) (PullRequest, error) {
-	row := db.QueryRow(ctx, pull, tenantID, iD)
-	var i PullRequest
-	err := row.Scan(
-		&i.ID,
-		&i.TenantID,
-		&i.RepositoryID,
-		&i.TaskID,
-		&i.RunID,
-		&i.Number,
-		&i.State,
-		&i.Url,
-		&i.Title,
-		&i.Body,
-		&i.HeadBranch,
-		&i.BaseBranch,
-		&i.HeadSha,
-		&i.MergeSha,
-		&i.MergedBy,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
 const pullByBranch = `-- name: PullByBranch :one
 SELECT id, tenant_id, repository_id, task_id, run_id, number, state, url, title, body, head_branch, base_branch, head_sha, merge_sha, merged_by, created_at, updated_at FROM pull_requests WHERE tenant_id = $1 AND repository_id = $2 AND head_branch = $3
 `
@@ -418,49 +356,6 @@ func (q *Queries) PullsOfTask(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 			&i.MergedBy,
 			&i.CreatedAt,
 			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const runGates = `-- name: RunGates :many
-SELECT id, tenant_id, run_id, task_id, kind, state, revision, digest, artifact_id, base_commit, quorum, role, policy_version, reasons, opened_at, expires_at, closed_at, escalated_at FROM gates WHERE tenant_id = $1 AND run_id = $2 ORDER BY opened_at
-`
-
-func (q *Queries) RunGates(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) ([]Gate, error) {
-	rows, err := db.Query(ctx, runGates, tenantID, runID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Gate
-	for rows.Next() {
-		var i Gate
-		if err := rows.Scan(
-			&i.ID,
-			&i.TenantID,
-			&i.RunID,
-			&i.TaskID,
-			&i.Kind,
-			&i.State,
-			&i.Revision,
-			&i.Digest,
-			&i.ArtifactID,
-			&i.BaseCommit,
-			&i.Quorum,
-			&i.Role,
-			&i.PolicyVersion,
-			&i.Reasons,
-			&i.OpenedAt,
-			&i.ExpiresAt,
-			&i.ClosedAt,
-			&i.EscalatedAt,
 		); err != nil {
 			return nil, err
 		}

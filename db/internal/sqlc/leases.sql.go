@@ -1065,36 +1065,6 @@ func (q *Queries) RunCommands(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 	return i, err
 }
 
-const runLease = `-- name: RunLease :one
-SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE tenant_id = $1 AND run_id = $2
-`
-
-func (q *Queries) RunLease(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (RunLease, error) {
-	row := db.QueryRow(ctx, runLease, tenantID, runID)
-	var i RunLease
-	err := row.Scan(
-		&i.RunID,
-		&i.LeaseID,
-		&i.TenantID,
-		&i.FencingToken,
-		&i.Phase,
-		&i.WorkerID,
-		&i.BootID,
-		&i.AttemptID,
-		&i.RepositoryID,
-		&i.UserID,
-		&i.ClaimID,
-		&i.AcquiredAt,
-		&i.HeartbeatAt,
-		&i.ExpiresAt,
-		&i.Queue,
-		&i.Risk,
-		&i.Provider,
-		&i.Pool,
-	)
-	return i, err
-}
-
 const runOperations = `-- name: RunOperations :many
 SELECT id, tenant_id, run_id, kind, identity, state, outcome, parameters, result, lease_id, fencing_token, intended_at, dispatched_at, observed_at FROM operations WHERE tenant_id = $1 AND run_id = $2 ORDER BY intended_at
 `

@@ -1142,38 +1142,6 @@ func (q *Queries) PageTasks(ctx context.Context, db DBTX, arg PageTasksParams) (
 	return items, nil
 }
 
-const pageVerification = `-- name: PageVerification :one
-SELECT artifact_id, attempt_no, digest, patch_digest, passed, infrastructure, summary, created_at
-FROM verifications WHERE tenant_id = $1 AND run_id = $2 ORDER BY created_at DESC LIMIT 1
-`
-
-type PageVerificationRow struct {
-	ArtifactID     uuid.UUID `json:"artifact_id"`
-	AttemptNo      int32     `json:"attempt_no"`
-	Digest         string    `json:"digest"`
-	PatchDigest    string    `json:"patch_digest"`
-	Passed         bool      `json:"passed"`
-	Infrastructure bool      `json:"infrastructure"`
-	Summary        string    `json:"summary"`
-	CreatedAt      time.Time `json:"created_at"`
-}
-
-func (q *Queries) PageVerification(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (PageVerificationRow, error) {
-	row := db.QueryRow(ctx, pageVerification, tenantID, runID)
-	var i PageVerificationRow
-	err := row.Scan(
-		&i.ArtifactID,
-		&i.AttemptNo,
-		&i.Digest,
-		&i.PatchDigest,
-		&i.Passed,
-		&i.Infrastructure,
-		&i.Summary,
-		&i.CreatedAt,
-	)
-	return i, err
-}
-
 const pageWorkers = `-- name: PageWorkers :many
 SELECT DISTINCT ON (w.id) w.id, w.name AS credential_name, w.revoked_at, b.id AS boot_id, b.name, b.version, b.state, b.phases, b.isolation,
        b.max_concurrent, b.heartbeat_at, b.started_at,

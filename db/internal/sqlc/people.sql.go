@@ -167,22 +167,6 @@ func (q *Queries) GetTenant(ctx context.Context, db DBTX, id uuid.UUID) (GetTena
 	return i, err
 }
 
-const getTenantByName = `-- name: GetTenantByName :one
-SELECT id, name FROM tenants WHERE name = $1
-`
-
-type GetTenantByNameRow struct {
-	ID   uuid.UUID `json:"id"`
-	Name string    `json:"name"`
-}
-
-func (q *Queries) GetTenantByName(ctx context.Context, db DBTX, name string) (GetTenantByNameRow, error) {
-	row := db.QueryRow(ctx, getTenantByName, name)
-	var i GetTenantByNameRow
-	err := row.Scan(&i.ID, &i.Name)
-	return i, err
-}
-
 const getToken = `-- name: GetToken :one
 SELECT a.id, a.tenant_id, t.name AS tenant_name, a.user_id, u.name AS user_name, u.email, a.kind, a.scopes, a.auth_time, a.created_at, a.expires_at,
        (a.last_used_at IS NULL OR a.last_used_at < now() - interval '1 minute')::bool AS stale, coalesce(m.roles, '{}')::text[] AS roles

@@ -972,15 +972,6 @@ func (q *Queries) RunSpent(ctx context.Context, db DBTX, runID uuid.UUID) (RunSp
 	return i, err
 }
 
-const setRunBranch = `-- name: SetRunBranch :exec
-UPDATE runs SET branch = $3 WHERE tenant_id = $1 AND id = $2
-`
-
-func (q *Queries) SetRunBranch(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID, branch string) error {
-	_, err := db.Exec(ctx, setRunBranch, tenantID, iD, branch)
-	return err
-}
-
 const tenant = `-- name: Tenant :one
 SELECT id, name, created_at FROM tenants WHERE id = $1
 `

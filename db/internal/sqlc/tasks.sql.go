@@ -145,43 +145,6 @@ func (q *Queries) Task(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid
 	return i, err
 }
 
-const taskEvents = `-- name: TaskEvents :many
-SELECT tenant_id, task_id, seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, reason, run_id, at FROM task_events WHERE tenant_id = $1 AND task_id = $2 ORDER BY seq
-`
-
-func (q *Queries) TaskEvents(ctx context.Context, db DBTX, tenantID uuid.UUID, taskID uuid.UUID) ([]TaskEvent, error) {
-	rows, err := db.Query(ctx, taskEvents, tenantID, taskID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TaskEvent
-	for rows.Next() {
-		var i TaskEvent
-		if err := rows.Scan(
-			&i.TenantID,
-			&i.TaskID,
-			&i.Seq,
-			&i.Kind,
-			&i.ActorKind,
-			&i.ActorID,
-			&i.ActorName,
-			&i.FromState,
-			&i.ToState,
-			&i.Reason,
-			&i.RunID,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const tasksByID = `-- name: TasksByID :many
 SELECT id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile, parent_task_id, template_id, template_version, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, cancel_requested, awaits_merge, auto_run, reason, reason_words, created_at, updated_at, priority FROM tasks WHERE id = ANY($1::uuid[])
 `
