@@ -126,6 +126,27 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// R-TEST-17: what one worker says that its provider asked for stops its own run for as long, up to a day, and everybody's
+// work no longer than the longest pause; then one run tries.
+func TestOneWorkersWordStopsNobodyForADay(t *testing.T) {
+	t.Parallel()
+	w := stoic(t)
+	failed := w.withProvider(t)
+	l := w.asked(t)
+	waiting := w.withProvider(t)
+	must(t, l.All(t.Context(), run.Start{}, run.AttemptHasFailed{Code: run.CodeProviderRateLimit, Summary: "429", RetryAfter: 24 * time.Hour}))
+	if n := w.count(t, `SELECT extract(epoch FROM until - clock_timestamp())::bigint FROM provider_pauses`); n < 29*60 || n > 36*60 {
+		t.Errorf("everybody waits %d s, want the longest pause and something on top", n)
+	}
+	if n := w.count(t, `SELECT extract(epoch FROM available_at - clock_timestamp())::bigint FROM run_delayed WHERE run_id = $1`, failed.Run); n < 23*3600 {
+		t.Errorf("the run that was turned away waits %d s, want the day that was asked for", n)
+	}
+	dbtest.Advance(t, w.db, 37*time.Minute)
+	if l := w.asked(t); l.Ref != waiting {
+		t.Errorf("%v tries first", l.Ref)
+	}
+}
+
 // Runs that fail at once are one wave: the pause is not doubled for each of them.
 func TestOneWaveIsOneFailure(t *testing.T) {
 	t.Parallel()

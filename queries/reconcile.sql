@@ -2,7 +2,8 @@
 -- in order hides nothing; each repair looks again, under the run's row lock, whether it still is.
 
 -- name: WrongRuns :many
--- Open runs (each its task's active run) whose row and surroundings differ. What was set aside is left alone.
+-- Open runs (each its task's active run) whose row and surroundings differ. What was set aside is left alone. Attempts that a
+-- drain released, that took their worker down or that a provider turned away use up none of the attempts that a run has.
 SELECT f.tenant_id, f.id, f.version, f.code FROM (
     SELECT r.tenant_id, r.id, r.version, (CASE
         WHEN r.lease_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM run_leases l WHERE l.run_id = r.id AND l.lease_id = r.lease_id) THEN 'LEASE_MISSING'
@@ -10,7 +11,7 @@ SELECT f.tenant_id, f.id, f.version, f.code FROM (
             AND NOT EXISTS (SELECT 1 FROM run_delayed d WHERE d.run_id = r.id) THEN 'ITEM_MISSING'
         WHEN r.state = 'PR_CREATED' THEN 'COMPLETION_MISSING'
         WHEN r.state = 'CREATED' AND NOT EXISTS (SELECT 1 FROM run_admissions a WHERE a.run_id = r.id) THEN 'ADMISSION_MISSING'
-        WHEN r.state = 'QUEUED' AND r.attempt_no - r.released >= CASE WHEN jsonb_typeof(r.limits -> 'max_attempts') = 'number' THEN (r.limits ->> 'max_attempts')::numeric END THEN 'ATTEMPTS_PAST_MAXIMUM'
+        WHEN r.state = 'QUEUED' AND r.attempt_no - r.released - r.crashed - r.rate_limited >= CASE WHEN jsonb_typeof(r.limits -> 'max_attempts') = 'number' THEN (r.limits ->> 'max_attempts')::numeric END THEN 'ATTEMPTS_PAST_MAXIMUM'
         ELSE '' END)::text AS code
     FROM tasks t JOIN runs r ON r.id = t.active_run_id
     WHERE t.active_run_id > @after::uuid AND t.active_run_id IS NOT NULL AND r.finished_at IS NULL

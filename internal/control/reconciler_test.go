@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"signalbox/db"
 	"signalbox/internal/control"
 	"signalbox/internal/dbtest/drive"
@@ -148,6 +150,27 @@ func (w *world) reach(t *testing.T, s run.State) drive.At {
 	ref := got(w.Run(t.Context(), drive.Ordinary()))(t)
 	must(t, w.SetPolicy(t.Context(), "schema: 1\nversion: calm-again\n"))
 	return drive.At{Ref: ref}
+}
+
+// R-REC-1, R-FAIL-2: a run that waits for another try has spent its attempts by those alone that use one up: what a drain
+// released, what took its worker down and what the provider turned away is found only beyond them.
+func TestAttemptsThatUseNothingUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	for _, column := range []string{"released", "crashed", "rate_limited"} {
+		at := w.reach(t, run.Queued)
+		for attempts, want := range map[int]int{4: 0, 5: 1} {
+			w.damage(t, fmt.Sprintf(`UPDATE runs SET attempt_no = %d, %s = 2, attempt_id = gen_random_uuid(), limits = jsonb_set(limits, '{max_attempts}', '3') WHERE id = $1`, attempts, column), at.Ref)
+			found := 0
+			for _, list := range w.Store.Findings() {
+				found += len(got(list(t.Context(), uuid.Nil, 10))(t))
+			}
+			if found != want {
+				t.Errorf("%d attempts, 2 of them %s, 3 allowed: %d findings, want %d", attempts, column, found, want)
+			}
+		}
+		w.settle(t, at.Ref)
+	}
 }
 
 // settle takes the run out of the way of the next case.

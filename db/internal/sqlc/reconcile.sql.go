@@ -553,7 +553,7 @@ SELECT f.tenant_id, f.id, f.version, f.code FROM (
             AND NOT EXISTS (SELECT 1 FROM run_delayed d WHERE d.run_id = r.id) THEN 'ITEM_MISSING'
         WHEN r.state = 'PR_CREATED' THEN 'COMPLETION_MISSING'
         WHEN r.state = 'CREATED' AND NOT EXISTS (SELECT 1 FROM run_admissions a WHERE a.run_id = r.id) THEN 'ADMISSION_MISSING'
-        WHEN r.state = 'QUEUED' AND r.attempt_no - r.released >= CASE WHEN jsonb_typeof(r.limits -> 'max_attempts') = 'number' THEN (r.limits ->> 'max_attempts')::numeric END THEN 'ATTEMPTS_PAST_MAXIMUM'
+        WHEN r.state = 'QUEUED' AND r.attempt_no - r.released - r.crashed - r.rate_limited >= CASE WHEN jsonb_typeof(r.limits -> 'max_attempts') = 'number' THEN (r.limits ->> 'max_attempts')::numeric END THEN 'ATTEMPTS_PAST_MAXIMUM'
         ELSE '' END)::text AS code
     FROM tasks t JOIN runs r ON r.id = t.active_run_id
     WHERE t.active_run_id > $1::uuid AND t.active_run_id IS NOT NULL AND r.finished_at IS NULL
@@ -570,7 +570,8 @@ type WrongRunsRow struct {
 
 // What should never be and is looked for all the same. Each list is a page by key of what is wrong only, so that what is
 // in order hides nothing; each repair looks again, under the run's row lock, whether it still is.
-// Open runs (each its task's active run) whose row and surroundings differ. What was set aside is left alone.
+// Open runs (each its task's active run) whose row and surroundings differ. What was set aside is left alone. Attempts that a
+// drain released, that took their worker down or that a provider turned away use up none of the attempts that a run has.
 func (q *Queries) WrongRuns(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]WrongRunsRow, error) {
 	rows, err := db.Query(ctx, wrongRuns, after, count)
 	if err != nil {
