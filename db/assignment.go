@@ -66,31 +66,43 @@ func (s *Store) Assignments(ctx context.Context, refs []Ref, worker uuid.UUID) (
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	ids := make([]uuid.UUID, len(refs))
+	ids, tenants := make([]uuid.UUID, len(refs)), make([]uuid.UUID, len(refs))
 	for i, r := range refs {
-		ids[i] = r.Run
+		ids[i], tenants[i] = r.Run, r.Tenant
 	}
-	rows, err := s.q.Assigned(ctx, s.pool, ids)
+	var rows []sqlc.AssignedRow
+	var policies []sqlc.PoliciesOfRow
+	err := together(ctx, s.pool,
+		func(h sqlc.DBTX) (err error) {
+			rows, err = s.q.Assigned(ctx, h, ids)
+			return wrap("read assignments", err)
+		},
+		func(h sqlc.DBTX) (err error) {
+			policies, err = s.q.PoliciesOf(ctx, h, tenants)
+			return wrap("load the policies in force", err)
+		})
 	if err != nil {
-		return nil, fmt.Errorf("read assignments: %w", err)
+		return nil, err
+	}
+	document := make(map[uuid.UUID]string, len(policies))
+	for _, p := range policies {
+		document[p.TenantID] = p.Document
 	}
 	by := make(map[Ref]sqlc.AssignedRow, len(rows))
 	for _, r := range rows {
 		by[Ref{r.Run.TenantID, r.Run.ID}] = r
 	}
-	rules := map[uuid.UUID]policy.Rules{}
 	out := make([]Assignment, len(refs))
 	for i, ref := range refs {
 		row, ok := by[ref]
 		if !ok {
 			return nil, fault.New(fault.NotFound, "There is no such run here.")
 		}
-		if _, ok := rules[ref.Tenant]; !ok {
-			if rules[ref.Tenant], err = s.Rules(ctx, ref.Tenant); err != nil {
-				return nil, err
-			}
+		rules, err := s.rulesIn(document[ref.Tenant])
+		if err == nil {
+			out[i], err = toAssignment(row, rules)
 		}
-		if out[i], err = toAssignment(row, rules[ref.Tenant]); err != nil {
+		if err != nil {
 			out[i] = Assignment{Unreadable: err}
 			continue
 		}

@@ -25,6 +25,8 @@ type claimBatch struct {
 	boots    map[uuid.UUID]sqlc.LockBootsRow
 	answers  []coalesce.Result[given]
 	offers   []schedule.Offer // of the request with the same index
+	// waiting are all lanes in which something waits.
+	waiting []sqlc.LanesRow
 	// without are runs that are not given out now.
 	without map[uuid.UUID]error
 	state   schedule.State
@@ -71,17 +73,27 @@ func (b *claimBatch) ask(ctx context.Context) error {
 	for i, r := range b.requests {
 		boots[i], claims[i] = r.Boot, r.ClaimID
 	}
-	rows, err := b.s.q.LockBoots(ctx, b.tx, b.s.timing.LeaseTTL.Seconds(), boots)
+	var rows []sqlc.LockBootsRow
+	var held []sqlc.LeasesOfBootsRow
+	err := together(ctx, b.tx,
+		func(h sqlc.DBTX) (err error) {
+			rows, err = b.s.q.LockBoots(ctx, h, b.s.timing.LeaseTTL.Seconds(), boots)
+			return wrap("lock boots", err)
+		},
+		func(h sqlc.DBTX) (err error) {
+			held, err = b.s.q.LeasesOfBoots(ctx, h, claims, boots)
+			return wrap("load what the boots hold", err)
+		},
+		func(h sqlc.DBTX) (err error) {
+			b.waiting, err = b.s.q.Lanes(ctx, h, DefaultTenant)
+			return wrap("look who waits", err)
+		})
 	if err != nil {
-		return fmt.Errorf("lock boots: %w", err)
+		return err
 	}
 	b.boots = make(map[uuid.UUID]sqlc.LockBootsRow, len(rows))
 	for _, r := range rows {
 		b.boots[r.WorkerBoot.ID] = r
-	}
-	held, err := b.s.q.LeasesOfBoots(ctx, b.tx, claims, boots)
-	if err != nil {
-		return fmt.Errorf("load what the boots hold: %w", err)
 	}
 	room := map[uuid.UUID]int{}
 	for id, r := range b.boots {
@@ -171,13 +183,19 @@ func (b *claimBatch) grant(ctx context.Context, grants []schedule.Grant, passed 
 		ids[i] = g.Item.Run
 		passed[g.Item.Run] = true
 	}
-	rows, err := b.s.q.LockItemsOfRuns(ctx, b.tx, ids)
+	var rows []sqlc.LockItemsOfRunsRow
+	var contracts []sqlc.RunContractsRow
+	err := together(ctx, b.tx,
+		func(h sqlc.DBTX) (err error) {
+			rows, err = b.s.q.LockItemsOfRuns(ctx, h, ids)
+			return wrap("lock items and runs", err)
+		},
+		func(h sqlc.DBTX) (err error) {
+			contracts, err = b.s.q.RunContracts(ctx, h, ids)
+			return wrap("load contracts", err)
+		})
 	if err != nil {
-		return fmt.Errorf("lock items and runs: %w", err)
-	}
-	contracts, err := b.s.q.RunContracts(ctx, b.tx, ids)
-	if err != nil {
-		return fmt.Errorf("load contracts: %w", err)
+		return err
 	}
 	for _, c := range contracts {
 		b.contracts[c.RunID] = c

@@ -14,21 +14,15 @@ import (
 
 // give decides until nobody has room or nothing is left, and writes what was given.
 func (b *claimBatch) give(ctx context.Context) error {
-	lanes, err := b.lanes(ctx)
-	if err != nil || len(lanes) == 0 {
-		return err
-	}
-	if err := b.s.q.HoldOffClaims(ctx, b.tx); err != nil {
-		return fmt.Errorf("hold off other claims: %w", err)
-	}
-	if err := b.count(ctx, lanes); err != nil {
-		return err
+	lanes := b.lanes()
+	if len(lanes) == 0 {
+		return nil
 	}
 	tried := map[uuid.UUID]bool{}
 	for id := range b.without {
 		tried[id] = true
 	}
-	items, deeper, err := b.heads(ctx, lanes, max(2, 2*b.free()/len(lanes)))
+	items, deeper, err := b.look(ctx, lanes, max(2, 2*b.free()/len(lanes)))
 	if err != nil {
 		return err
 	}
@@ -99,44 +93,44 @@ func (b *claimBatch) free() (n int) {
 }
 
 // lanes are those that somebody who has room serves at all.
-func (b *claimBatch) lanes(ctx context.Context) ([]schedule.Lane, error) {
-	if b.free() == 0 {
-		return nil, nil
-	}
-	rows, err := b.s.q.Lanes(ctx, b.tx, DefaultTenant)
-	if err != nil {
-		return nil, fmt.Errorf("look who waits: %w", err)
-	}
-	var out []schedule.Lane
-	for _, r := range rows {
+func (b *claimBatch) lanes() (out []schedule.Lane) {
+	for _, r := range b.waiting {
 		l := schedule.Lane{Phase: r.Phase, Queue: r.Queue, Tenant: r.TenantID, User: r.UserID}
 		if slices.ContainsFunc(b.offers, func(o schedule.Offer) bool { return o.Free > 0 && o.ServesLane(l) }) {
 			out = append(out, l)
 		}
 	}
-	return out, nil
+	return out
 }
 
-// count reads, while no other claim decides, what the limits are counted from.
-func (b *claimBatch) count(ctx context.Context, lanes []schedule.Lane) error {
-	var tenants []uuid.UUID
-	for _, l := range lanes {
-		tenants = append(tenants, l.Tenant)
-	}
-	var err error
-	b.state, err = b.s.scheduleState(ctx, b.tx, tenants)
-	return err
-}
-
-// heads are the first items of the lanes, up to a page of each, and the lanes of which a full page was read.
-func (b *claimBatch) heads(ctx context.Context, lanes []schedule.Lane, page int) (items []schedule.Item, deeper []schedule.Lane, err error) {
+// look holds off other claims until this one is written, reads what the limits are counted from, and returns the first items of
+// the lanes, up to a page of each, and the lanes of which a full page was read.
+func (b *claimBatch) look(ctx context.Context, lanes []schedule.Lane, page int) (items []schedule.Item, deeper []schedule.Lane, err error) {
 	raw, err := encode(rowsOfLanes(lanes))
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := b.s.q.HeadsOfLanes(ctx, b.tx, raw, int32(page))
+	tenants := make([]uuid.UUID, len(lanes))
+	for n, l := range lanes {
+		tenants[n] = l.Tenant
+	}
+	var facts sqlc.ScheduleFactsRow
+	var rows []sqlc.HeadsOfLanesRow
+	err = together(ctx, b.tx,
+		func(h sqlc.DBTX) error { return wrap("hold off other claims", b.s.q.HoldOffClaims(ctx, h)) },
+		func(h sqlc.DBTX) (err error) {
+			facts, err = b.s.scheduleFacts(ctx, h, tenants)
+			return err
+		},
+		func(h sqlc.DBTX) (err error) {
+			rows, err = b.s.q.HeadsOfLanes(ctx, h, raw, int32(page))
+			return wrap("read the first items", err)
+		})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the first items: %w", err)
+		return nil, nil, err
+	}
+	if b.state, err = b.s.scheduleState(ctx, facts); err != nil {
+		return nil, nil, err
 	}
 	for _, r := range rows {
 		i := itemOf(r)

@@ -1,6 +1,11 @@
 package db
 
 import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
 )
 
@@ -15,3 +20,8 @@ func Sentences() map[string]fault.Error {
 
 // WaitingWrites is how many transitions wait for their batch.
 func (s *Store) WaitingWrites() int { return s.commits.writes.Waiting() }
+
+// Together asks questions as the product does: see together.
+func Together(ctx context.Context, pool *pgxpool.Pool, questions ...func(sqlc.DBTX) error) error {
+	return together(ctx, pool, questions...)
+}

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,15 +13,16 @@ import (
 	"signalbox/internal/schedule"
 )
 
-// scheduleState is what a decision about waiting work needs to know, for the items of some tenants.
-func (s *Store) scheduleState(ctx context.Context, h sqlc.DBTX, tenants []uuid.UUID) (schedule.State, error) {
-	out := schedule.State{Aging: s.timing.Aging, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]schedule.Parking{}}
-	// The default tenant's policy holds the rules over all.
+// scheduleFacts asks for what a decision about waiting work of some tenants needs to know. The default tenant's policy holds the
+// rules over all.
+func (s *Store) scheduleFacts(ctx context.Context, h sqlc.DBTX, tenants []uuid.UUID) (sqlc.ScheduleFactsRow, error) {
 	facts, err := s.q.ScheduleFacts(ctx, h, append(slices.Clone(tenants), DefaultTenant))
-	if err != nil {
-		return out, fmt.Errorf("load what the decision needs: %w", err)
-	}
-	out.Now = facts.Now
+	return facts, wrap("load what the decision needs", err)
+}
+
+// scheduleState reads the facts.
+func (s *Store) scheduleState(ctx context.Context, facts sqlc.ScheduleFactsRow) (schedule.State, error) {
+	out := schedule.State{Now: facts.Now, Aging: s.timing.Aging, Tenants: map[uuid.UUID]schedule.Tenant{}, Parked: map[string]schedule.Parking{}}
 	var held []heldRow
 	var known []tenantRow
 	if err := errors.Join(decode(facts.Held, &held, "held"), decode(facts.Tenants, &known, "tenants"), decode(facts.Pauses, &out.Parked, "pauses")); err != nil {
@@ -35,6 +35,7 @@ func (s *Store) scheduleState(ctx context.Context, h sqlc.DBTX, tenants []uuid.U
 	for _, t := range known {
 		rules := policy.Default()
 		if t.Document != "" {
+			var err error
 			if rules, err = s.rules.parse(t.Document); err != nil {
 				// Its work waits and says why; the others' goes on.
 				s.log.ErrorContext(ctx, "a tenant's policy cannot be read", "tenant", t.Name, "error", err)

@@ -59,7 +59,11 @@ func (s *Store) asideWait(ctx context.Context, ref Ref) (Wait, error) {
 
 // waitingFor is what the tenant's waiting work waits for: rules, leases and pauses, and the workers that live.
 func (s *Store) waitingFor(ctx context.Context, tenant uuid.UUID) (schedule.State, []schedule.Offer, error) {
-	state, err := s.scheduleState(ctx, s.pool, []uuid.UUID{tenant})
+	facts, err := s.scheduleFacts(ctx, s.pool, []uuid.UUID{tenant})
+	if err != nil {
+		return schedule.State{}, nil, err
+	}
+	state, err := s.scheduleState(ctx, facts)
 	if err != nil {
 		return state, nil, err
 	}
