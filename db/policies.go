@@ -20,5 +20,7 @@ func (s *Store) SavePolicy(ctx context.Context, tenant uuid.UUID, document strin
 	if err := s.q.InsertPolicy(ctx, s.pool, typeid.New(), tenant, rules.Version, document); err != nil {
 		return policy.Rules{}, fmt.Errorf("save policy %s: %w", rules.Version, err)
 	}
+	// What an older policy held back may be given out now; whoever waits for it looks.
+	s.wakeAll()
 	return rules, nil
 }

@@ -168,10 +168,12 @@ func dimension(code string) string {
 		return "provider_pause"
 	case schedule.CodePoolLimit:
 		return "pool"
+	case schedule.CodeIncident:
+		return "incident"
 	}
 	return "other"
 }
 
 func dimensions() []string {
-	return []string{"installation", "tenant", "repository", "user", "risk", "provider", "provider_pause", "pool", "other"}
+	return []string{"installation", "tenant", "repository", "user", "risk", "provider", "provider_pause", "pool", "incident", "other"}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+
+	"signalbox/internal/policy"
 )
 
 // key names one thing that leases are counted by.
@@ -42,7 +44,10 @@ func (c counts) add(h Held, n int) {
 }
 
 // callsProvider reports whether work of the phase calls its model provider, so that the provider's limits and pauses hold.
-func callsProvider(phase string) bool { return phase == "execute" }
+func callsProvider(phase string) bool { return phase == execute }
+
+// execute is the phase in which an agent works: what makes the results that the other phases check and publish.
+const execute = "execute"
 
 // Codes of what holds an item back, stable words for machines.
 const (
@@ -59,6 +64,7 @@ const (
 	CodeNoWorker          = "NO_WORKER"
 	CodeWorkersBusy       = "WORKERS_BUSY"
 	CodeQueuePaused       = "QUEUE_PAUSED"
+	CodeIncident          = policy.CodeIncident
 	CodeNext              = "NEXT"
 )
 
@@ -97,6 +103,9 @@ func (a *assigner) closed(l Lane) (code, words string) {
 	t, ok := a.Tenants[l.Tenant]
 	if !ok {
 		return CodePolicyUnreadable, "the policy of its tenant cannot be read"
+	}
+	if inc := t.Rules.Admission.Incident; inc.On && l.Phase == execute {
+		return CodeIncident, incident(t.Name, inc.Message)
 	}
 	own, all := t.Rules.Concurrency, a.Installation
 	return a.reached([]limit{

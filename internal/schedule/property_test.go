@@ -39,6 +39,7 @@ func anyState(t *rapid.T) schedule.State {
 		r.Concurrency.User = draw(t, "user", 0, 0, 2)
 		r.Concurrency.Risks = map[policy.Risk]int{policy.RiskHigh: draw(t, "risk", 0, 1)}
 		r.Execution.SameWorkerMayVerify = rapid.Bool().Draw(t, "same")
+		r.Admission.Incident.On = draw(t, "incident", false, false, false, true)
 		name := fmt.Sprintf("t%d", n)
 		s.Tenants[id('t', n)] = schedule.Tenant{Name: name, Rules: r}
 		s.Installation.Tenants[name] = policy.TenantShare{Weight: draw(t, "weight", 0, 1, 2.5), Max: draw(t, "max", 0, 0, 4)}
@@ -135,7 +136,7 @@ func may(s schedule.State, o schedule.Offer, i schedule.Item, given []schedule.G
 	queue := slices.Contains(o.Queues, i.Queue) || (len(o.Queues) == 0 && i.Queue == "default")
 	return (o.Tenant == uuid.Nil || o.Tenant == i.Tenant) && slices.Contains(o.Phases, i.Phase) && queue && jdk && (i.Pool == "" || slices.Contains(o.Pools, i.Pool)) &&
 		o.Isolation == policy.IsolationBwrap && (i.Phase != "verify" || i.Maker != o.Worker || r.Execution.SameWorkerMayVerify) &&
-		(i.Phase != "execute" || i.Provider != "anthropic" || mayTry(s, given)) &&
+		(i.Phase != "execute" || i.Provider != "anthropic" || mayTry(s, given)) && (i.Phase != "execute" || !r.Admission.Incident.On) &&
 		under(s.Installation.Concurrency.Tenant, func(_, _, _ uuid.UUID, _ policy.Risk, _, _ string) bool { return true }) &&
 		under(s.Installation.Concurrency.Providers[calls(i.Phase, i.Provider)], func(_, _, _ uuid.UUID, _ policy.Risk, p, _ string) bool { return p == i.Provider }) &&
 		under(s.Installation.Concurrency.Pools[i.Pool], func(_, _, _ uuid.UUID, _ policy.Risk, _, p string) bool { return p == i.Pool }) &&
@@ -146,7 +147,7 @@ func may(s schedule.State, o schedule.Offer, i schedule.Item, given []schedule.G
 		under(r.Concurrency.Risks[i.Risk], func(t, _, _ uuid.UUID, k policy.Risk, _, _ string) bool { return t == i.Tenant && k == i.Risk })
 }
 
-// R-Q-6, R-Q-7, R-Q-8, R-WRK-3: every grant was allowed when it was made, nobody gets more than the room it has, nothing
+// R-Q-6, R-Q-7, R-Q-8, R-WRK-3, R-ADM-2: every grant was allowed when it was made, nobody gets more than the room it has, nothing
 // is given twice; and nothing that could be given is left while somebody has room for it.
 func TestAssignKeepsEveryLimitAndLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -188,7 +189,7 @@ func TestAssignIsFairOverTenants(t *testing.T) {
 		s := anyState(t)
 		s.Installation.Concurrency, s.Parked = policy.ConcurrencyRules{}, nil
 		for k, v := range s.Tenants {
-			v.Rules.Concurrency = policy.ConcurrencyRules{}
+			v.Rules.Concurrency, v.Rules.Admission.Incident.On = policy.ConcurrencyRules{}, false
 			s.Tenants[k] = v
 			share := s.Installation.Tenants[v.Name]
 			share.Max = 0

@@ -146,6 +146,12 @@ func TestWhy(t *testing.T) {
 	parked.Parked = map[string]schedule.Parking{"anthropic": {Until: noon.Add(5 * time.Minute), Failures: 1}}
 	slow := plain
 	slow.Provider = "anthropic"
+	incident := calm()
+	shut := incident.Tenants[id('t', 0)]
+	shut.Rules.Admission.Incident = policy.IncidentRules{On: true, Message: "Storage is down."}
+	incident.Tenants[id('t', 0)] = shut
+	check := plain
+	check.Phase = "verify"
 	docker := worker(1)
 	docker.Capabilities = []string{"docker"}
 	jdk := worker(1)
@@ -169,6 +175,8 @@ func TestWhy(t *testing.T) {
 		"isolation":  {calm(), []schedule.Offer{weak}, plain, 0, schedule.CodeNoWorker, "isolation bwrap or stronger"},
 		"busy":       {calm(), []schedule.Offer{busy}, plain, 0, schedule.CodeWorkersBusy, "Every worker that can take it is busy (1 worker). It is next in line for acme."},
 		"next":       {calm(), []schedule.Offer{worker(1)}, plain, 0, schedule.CodeNext, "A worker is free"},
+		"incident":   {incident, []schedule.Offer{worker(1)}, plain, 0, schedule.CodeIncident, "Incident mode is on for acme, so no agent begins until it is over: Storage is down. It is next in line for acme."},
+		"started":    {incident, []schedule.Offer{verifier}, check, 0, schedule.CodeWorkersBusy, "Every worker that can take it is busy"},
 		"parked":     {parked, []schedule.Offer{worker(1)}, slow, 0, schedule.CodeProviderParked, "Provider anthropic asked to slow down; it is tried again at 12:05:00 UTC."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,6 +68,15 @@ func (p Pause) words() string {
 	return fmt.Sprintf("queue %s was paused by %s at %s: %s", p.Queue, p.By, p.At.UTC().Format("2006-01-02 15:04 MST"), strings.TrimRight(p.Reason, ". "))
 }
 
+// incident says that a tenant stopped new work, and for how long that holds. The message may end as a sentence does.
+func incident(tenant, message string) string {
+	words := fmt.Sprintf("incident mode is on for %s, so no agent begins until it is over", tenant)
+	if message = strings.TrimRight(message, ". "); message != "" {
+		words += ": " + message
+	}
+	return words
+}
+
 // place says who goes first.
 func place(ahead int, tenant string) string {
 	if ahead == 0 {
