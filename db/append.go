@@ -30,11 +30,11 @@ type Chunk struct {
 	Data   []byte
 }
 
-// Used is what was used up since the report before. Source is reported,
-// estimated or unknown; amounts of different sources are never added up as one.
+// Used is what was used up since the report before.
 type Used struct {
+	// Provider is who served the model; empty is the provider that the run was routed to.
+	Provider        string
 	Model           string
-	Source          string
 	InputTokens     int64
 	OutputTokens    int64
 	ToolCalls       int64
@@ -42,7 +42,8 @@ type Used struct {
 	ToolTime        time.Duration
 	SandboxTime     time.Duration
 	ProviderCalls   int64
-	CostMicros      int64
+	// CostMicros is what the agent says it cost, in millionths of the installation's currency; nil: it does not say.
+	CostMicros *int64
 }
 
 // Batch is facts under one sequence number, which counts from 1 per lease and
@@ -68,6 +69,12 @@ func (b Batch) kind() string {
 // whose number was seen before is answered as stored and written no second time; the
 // budget is looked at all the same, because whoever stored it may have died before that.
 func (s *Store) Append(ctx context.Context, h Holder, b Batch) (replayed bool, err error) {
+	var cost bill
+	if b.kind() == "usage" {
+		if cost, err = s.bill(ctx, h.Ref, *b.Used); err != nil {
+			return false, err
+		}
+	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		g, err := s.guard(ctx, tx, h, b.kind(), b.Sequence)
 		if err != nil {
@@ -76,7 +83,7 @@ func (s *Store) Append(ctx context.Context, h Holder, b Batch) (replayed bool, e
 		if replayed = !g.Fresh; replayed {
 			return nil
 		}
-		return s.append(ctx, tx, h, g, b)
+		return s.append(ctx, tx, h, g, b, cost)
 	})
 	if err != nil {
 		return replayed, translate(err, "run")
@@ -97,7 +104,7 @@ func (s *Store) Append(ctx context.Context, h Holder, b Batch) (replayed bool, e
 	return replayed, nil
 }
 
-func (s *Store) append(ctx context.Context, tx pgx.Tx, h Holder, g sqlc.GuardLeaseRow, b Batch) error {
+func (s *Store) append(ctx context.Context, tx pgx.Tx, h Holder, g sqlc.GuardLeaseRow, b Batch, cost bill) error {
 	switch b.kind() {
 	case "steps":
 		rows := make([]sqlc.Step, 0, len(b.Steps))
@@ -137,13 +144,9 @@ func (s *Store) append(ctx context.Context, tx pgx.Tx, h Holder, g sqlc.GuardLea
 		return wrap("store logs", s.q.InsertLogs(ctx, tx, raw))
 	}
 	u := b.Used
-	source := u.Source
-	if source == "" {
-		source = "reported"
-	}
-	raw, err := encode(sqlc.Usage{TenantID: g.TenantID, RunID: g.RunID, AttemptNo: g.AttemptNo, LeaseID: h.Lease.ID, Model: u.Model, Source: source,
+	raw, err := encode(sqlc.Usage{TenantID: g.TenantID, RunID: g.RunID, AttemptNo: g.AttemptNo, LeaseID: h.Lease.ID, Provider: cost.provider, Model: u.Model, Source: cost.source,
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, ToolCalls: u.ToolCalls, AgentIterations: u.AgentIterations,
-		ToolMs: u.ToolTime.Milliseconds(), SandboxMs: u.SandboxTime.Milliseconds(), ProviderCalls: u.ProviderCalls, CostMicros: u.CostMicros})
+		ToolMs: u.ToolTime.Milliseconds(), SandboxMs: u.SandboxTime.Milliseconds(), ProviderCalls: u.ProviderCalls, CostMicros: cost.micros})
 	if err != nil {
 		return err
 	}

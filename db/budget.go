@@ -17,7 +17,7 @@ import (
 )
 
 // Money is cost by where its number comes from, in millionths of the installation's currency. The three are never added
-// up as one: UnknownCalls are calls of a model that nobody put a price on.
+// up as one: UnknownCalls are calls of a model that nobody put a price on, whose cost is not 0 but not known.
 type Money struct {
 	Reported, Estimated int64
 	UnknownCalls        int64
@@ -49,6 +49,7 @@ type usedRow struct {
 	ToolMs        int64 `json:"tool_ms"`
 	ProviderCalls int64 `json:"provider_calls"`
 	CostMicros    int64 `json:"cost_micros"`
+	UnknownCalls  int64 `json:"unknown_calls"` // those of which nobody said how many they were count as one a report
 }
 
 // RunCost sums up one run.
@@ -65,20 +66,27 @@ func (s *Store) RunCost(ctx context.Context, ref Ref) (RunCost, error) {
 	if err := decode(row.Used, &used, "used"); err != nil {
 		return RunCost{}, err
 	}
-	rep, est, unknown := used["reported"], used["estimated"], used["unknown"]
+	// Tokens, time and calls are what was counted, whatever is known of their price.
+	var all usedRow
+	for _, u := range used {
+		all.InputTokens += u.InputTokens
+		all.OutputTokens += u.OutputTokens
+		all.ToolMs += u.ToolMs
+		all.ProviderCalls += u.ProviderCalls
+	}
 	of := func(d time.Duration, most policy.Duration) Amount {
 		return Amount{Actual: d.Milliseconds(), Maximum: most.Std().Milliseconds()}
 	}
 	return RunCost{
-		TokensIn:      Amount{rep.InputTokens, est.InputTokens, l.TokensIn},
-		TokensOut:     Amount{rep.OutputTokens, est.OutputTokens, l.TokensOut},
-		ToolMs:        Amount{rep.ToolMs, est.ToolMs, l.ShellTime.Std().Milliseconds()},
+		TokensIn:      Amount{Actual: all.InputTokens, Maximum: l.TokensIn},
+		TokensOut:     Amount{Actual: all.OutputTokens, Maximum: l.TokensOut},
+		ToolMs:        Amount{Actual: all.ToolMs, Maximum: l.ShellTime.Std().Milliseconds()},
 		SandboxMs:     of(seconds(row.SandboxSeconds), l.SandboxTime),
 		CIMs:          of(seconds(row.CiSeconds), l.VerifierTime),
 		ReviewMs:      of(seconds(row.ReviewSeconds), l.ApprovalTimeout),
 		StorageBytes:  Amount{Actual: row.StoredBytes},
-		ProviderCalls: Amount{rep.ProviderCalls, est.ProviderCalls, l.ProviderCalls},
-		Money:         Money{Reported: rep.CostMicros, Estimated: est.CostMicros, UnknownCalls: unknown.ProviderCalls},
+		ProviderCalls: Amount{Actual: all.ProviderCalls, Maximum: l.ProviderCalls},
+		Money:         Money{Reported: used[costReported].CostMicros, Estimated: used[costEstimated].CostMicros, UnknownCalls: used[costUnknown].UnknownCalls},
 		MaxMicros:     l.CostCents * 10_000,
 		ExceededAt:    row.CostExceededAt,
 	}, nil

@@ -74,17 +74,18 @@ func TestQuotaIsExactUnderConcurrency(t *testing.T) {
 func TestDailyBudgetDefersUntilTheDayIsOver(t *testing.T) {
 	t.Parallel()
 	zone := got(time.LoadLocation("Asia/Jakarta"))(t)
-	w := newWorld(t, drive.Options{Policy: "version: thrifty-1\nlimits: {max_defer: 2d}\nbudget: {daily_cents: 100, time_zone: Asia/Jakarta}\n"})
+	w := newWorld(t, drive.Options{Policy: "version: thrifty-1\nlimits: {max_defer: 2d}\nprices: {acme: {m: {in_micros: 1000000, out_micros: 2000000}}}\nbudget: {daily_cents: 100, time_zone: Asia/Jakarta}\n"})
 	at := w.at(t, run.Executing)
-	spend := func(n int64, source string, micros int64) {
-		got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: n, Used: &db.Used{Source: source, CostMicros: micros, ProviderCalls: 2}}))(t)
+	spend := func(n int64, u db.Used) {
+		u.ProviderCalls = 2
+		got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: n, Used: &u}))(t)
 	}
-	spend(101, "reported", 600_000)
-	spend(102, "unknown", 0)
+	spend(101, db.Used{Model: "unheard of", CostMicros: new(int64(600_000))})
+	spend(102, db.Used{Provider: "acme", Model: "unheard of", InputTokens: 5})
 	if ref := got(w.Run(t.Context(), drive.Ordinary()))(t); w.info(t, ref).State != run.Queued {
 		t.Error("put off with money left")
 	}
-	spend(103, "estimated", 500_000)
+	spend(103, db.Used{Provider: "acme", Model: "m", InputTokens: 300_000, OutputTokens: 100_000})
 	ref := got(w.Run(t.Context(), drive.Ordinary()))(t)
 	var code string
 	var due time.Time
@@ -112,24 +113,26 @@ func TestDailyBudgetDefersUntilTheDayIsOver(t *testing.T) {
 // limit of cost was reached.
 func TestRunCost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, drive.Options{Policy: "version: p-1\nlimits: {cost_cents: 10, provider_calls: 500}\n"})
+	w := newWorld(t, drive.Options{Policy: "version: p-1\nlimits: {cost_cents: 10, provider_calls: 500}\nprices: {acme: {m.1: {in_micros: 2000000, out_micros: 10000000}}}\n"})
 	at := w.at(t, run.Executing)
 	before := got(w.Store.RunCost(t.Context(), at.Ref))(t)
 	use := func(n int64, u db.Used) {
 		got(w.Store.Append(t.Context(), at.Lease.Holder(), db.Batch{Sequence: n, Used: &u}))(t)
 	}
-	use(101, db.Used{InputTokens: 10, OutputTokens: 5, ToolTime: time.Second, ProviderCalls: 1, CostMicros: 70_000})
-	use(102, db.Used{Source: "estimated", InputTokens: 7, ProviderCalls: 1, CostMicros: 20_000})
-	use(103, db.Used{Source: "unknown", ProviderCalls: 3})
+	use(101, db.Used{InputTokens: 10, OutputTokens: 5, ToolTime: time.Second, ProviderCalls: 1, CostMicros: new(int64(70_000))})
+	use(102, db.Used{Provider: "acme", Model: "m.1", InputTokens: 5000, OutputTokens: 1000, ProviderCalls: 1})
+	use(103, db.Used{Model: "m.1", InputTokens: 100, ProviderCalls: 3}) // of the run's own provider, which has no price list
+	use(104, db.Used{OutputTokens: 1})
+	use(105, db.Used{ToolCalls: 1})
 	c := got(w.Store.RunCost(t.Context(), at.Ref))(t)
-	if c.TokensIn.Actual-before.TokensIn.Actual != 10 || c.TokensIn.Estimated != 7 || c.TokensIn.Maximum != 5_000_000 || c.ToolMs.Actual < 1000 ||
-		c.Money != (db.Money{Reported: 70_000, Estimated: 20_000, UnknownCalls: 3}) || c.MaxMicros != 100_000 || c.ProviderCalls.Maximum != 500 || c.ExceededAt != nil {
+	if c.TokensIn.Actual-before.TokensIn.Actual != 5110 || c.TokensOut.Actual-before.TokensOut.Actual != 1006 || c.TokensIn.Maximum != 5_000_000 || c.ToolMs.Actual < 1000 ||
+		c.Money != (db.Money{Reported: 70_000, Estimated: 20_000, UnknownCalls: 4}) || c.MaxMicros != 100_000 || c.ProviderCalls.Maximum != 500 || c.ExceededAt != nil {
 		t.Errorf("%+v", c)
 	}
 	if c.SandboxMs.Actual <= 0 || c.StorageBytes.Actual <= 0 {
 		t.Errorf("nothing stood and nothing is stored: %+v", c)
 	}
-	use(104, db.Used{CostMicros: 30_000})
+	use(106, db.Used{Provider: "acme", Model: "m.1", OutputTokens: 1000})
 	c = got(w.Store.RunCost(t.Context(), at.Ref))(t)
 	if c.ExceededAt == nil {
 		t.Error("nobody noticed that the limit of cost is reached")
@@ -147,7 +150,7 @@ func TestEachLimitStopsTheRun(t *testing.T) {
 	w := newWorld(t, drive.Options{Policy: "version: tight-1\nlimits: {tokens_in: 1000, tokens_out: 100, tool_calls: 10, agent_iterations: 5, provider_calls: 20, cost_cents: 1, shell_time: 30s, verifier_time: 1m, sandbox_time: 2h}\n"})
 	used := map[string]db.Used{
 		"tokens in": {InputTokens: 1000}, "tokens out": {OutputTokens: 100}, "tool calls": {ToolCalls: 10}, "iterations": {AgentIterations: 5},
-		"provider calls": {ProviderCalls: 20}, "cost": {CostMicros: 10_000}, "shell time": {ToolTime: 30 * time.Second},
+		"provider calls": {ProviderCalls: 20}, "cost": {CostMicros: new(int64(10_000))}, "shell time": {ToolTime: 30 * time.Second},
 	}
 	for _, name := range slices.Sorted(func(yield func(string) bool) {
 		for k := range used {

@@ -23,7 +23,7 @@ func TestRatesPutOff(t *testing.T) {
 	}{
 		"tokens": {`provider_tokens: {"": 1000}`, policy.CodeProviderRate, func(t *testing.T, w *world) {
 			l := w.at(t, run.Executing).Lease
-			got(w.Store.Append(t.Context(), l.Holder(), db.Batch{Sequence: 101, Used: &db.Used{Source: "reported", InputTokens: 700, OutputTokens: 300, ProviderCalls: 1}}))(t)
+			got(w.Store.Append(t.Context(), l.Holder(), db.Batch{Sequence: 101, Used: &db.Used{InputTokens: 700, OutputTokens: 300, ProviderCalls: 1}}))(t)
 		}, 61 * time.Second},
 		"bytes": {"artifact_bytes: 50000", policy.CodeArtifactRate, func(t *testing.T, w *world) {
 			got(w.at(t, run.Executing).Lease.Put(t.Context(), "context", strings.Repeat("x", 50_000)))(t)

@@ -292,7 +292,7 @@ func (s *server) apiPostUsage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.facts(w, r, u.LeaseId, u.FencingToken, db.Batch{Sequence: u.Sequence, Used: &db.Used{
-		Model: u.Model, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, ToolCalls: u.ToolCalls, AgentIterations: u.AgentIterations,
+		Provider: u.Provider, Model: u.Model, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, ToolCalls: u.ToolCalls, AgentIterations: u.AgentIterations,
 		ToolTime: time.Duration(u.ToolMs) * time.Millisecond, SandboxTime: time.Duration(u.SandboxMs) * time.Millisecond, ProviderCalls: u.ProviderCalls, CostMicros: u.CostMicros,
 	}})
 }

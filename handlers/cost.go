@@ -34,6 +34,14 @@ func (s *server) apiRunCost(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, r, http.StatusOK, answer)
 }
 
+// unknownCost says of how many calls nobody knows the cost: it is not 0.
+func unknownCost(calls int64) string {
+	if calls == 1 {
+		return "cost unknown for 1 call"
+	}
+	return fmt.Sprintf("cost unknown for %d calls", calls)
+}
+
 // costWords says what a run cost in money, each kind of number for itself; empty where there is nothing to say.
 func costWords(c db.RunCost) string {
 	money := func(micros int64) string { return fmt.Sprintf("%.4f", float64(micros)/1e6) }
@@ -45,7 +53,7 @@ func costWords(c db.RunCost) string {
 		parts = append(parts, money(c.Money.Estimated)+" estimated")
 	}
 	if c.Money.UnknownCalls > 0 {
-		parts = append(parts, fmt.Sprintf("%d model calls without a price", c.Money.UnknownCalls))
+		parts = append(parts, unknownCost(c.Money.UnknownCalls))
 	}
 	if len(parts) > 0 && c.MaxMicros > 0 {
 		parts = append(parts, "limit "+money(c.MaxMicros))

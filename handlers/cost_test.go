@@ -17,7 +17,7 @@ func TestCostOfARun(t *testing.T) {
 	l := w.worker(t, "one").claim(t, "execute")
 	l.do(t, wire.RunCommand{Command: wire.CmdStart})
 	l.call(t, "POST", "/runs/"+l.as.RunId+"/usage", wire.UsageReport{LeaseId: l.as.LeaseId, FencingToken: l.as.FencingToken, Sequence: 1,
-		Model: "m", InputTokens: 1200, OutputTokens: 300, ProviderCalls: 2, CostMicros: 12_300}).want(t, http.StatusOK)
+		Model: "m", InputTokens: 1200, OutputTokens: 300, ProviderCalls: 2, CostMicros: new(int64(12_300))}).want(t, http.StatusOK)
 	c := into[wire.RunCost](t, w.cli(t, rita).call(t, "GET", "/runs/"+l.as.RunId+"/cost", nil).want(t, http.StatusOK))
 	if c.TokensIn.Actual != 1200 || c.TokensOut.Actual != 300 || c.ReportedMicros != 12_300 || c.UnpricedCalls != 0 || c.EstimatedMicros != 0 || c.MaxMicros == 0 {
 		t.Errorf("cost %+v", c)

@@ -187,7 +187,7 @@ func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error
 	if info.Patch != nil {
 		f.PatchDigest, f.PatchRevision, f.Files, f.Added, f.Removed = info.Patch.Digest, info.Patch.Revision, info.Patch.Files, info.Patch.Added, info.Patch.Removed
 	}
-	if in, out := cost.TokensIn.Actual+cost.TokensIn.Estimated, cost.TokensOut.Actual+cost.TokensOut.Estimated; in+out > 0 {
+	if in, out := cost.TokensIn.Actual, cost.TokensOut.Actual; in+out > 0 {
 		f.Tokens = fmt.Sprintf("%d in, %d out", in, out)
 	}
 	f.Cost = costWords(cost)

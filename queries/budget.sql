@@ -35,11 +35,14 @@ SELECT coalesce((SELECT sum(u.input_tokens + u.output_tokens) FROM usages u JOIN
     coalesce((SELECT sum(a.size) FROM artifacts a WHERE a.tenant_id = @tenant_id AND a.created_at > clock_timestamp() - interval '1 minute'), 0)::bigint AS artifact_bytes
 FROM repositories here WHERE here.tenant_id = @tenant_id AND here.name = @repository::text;
 
+-- name: ProviderOfRun :one
+SELECT coalesce(route ->> 'provider', '')::text AS provider FROM runs WHERE tenant_id = @tenant_id AND id = @run_id;
+
 -- name: TenantCost :one
 -- What the tenant's work cost between two instants: reported, estimated and unknown are never added up as one.
 SELECT coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
-    coalesce(sum(provider_calls) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
+    coalesce(sum(greatest(provider_calls, 1)) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
 FROM usages WHERE tenant_id = @tenant_id AND at >= @since AND at < @until;
 
 -- name: DayCosts :many
@@ -47,7 +50,7 @@ FROM usages WHERE tenant_id = @tenant_id AND at >= @since AND at < @until;
 SELECT to_char(date_trunc('day', at, @zone::text) AT TIME ZONE @zone::text, 'YYYY-MM-DD')::text AS day,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
-    coalesce(sum(provider_calls) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
+    coalesce(sum(greatest(provider_calls, 1)) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
 FROM usages WHERE tenant_id = @tenant_id AND at >= @since AND at < @until GROUP BY 1 ORDER BY 1;
 
 -- name: RunCost :one
@@ -57,7 +60,7 @@ WITH leases AS (
     UNION ALL SELECT l.phase, l.acquired_at, clock_timestamp() FROM run_leases l WHERE l.run_id = @run_id
 ), used AS (
     SELECT source, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(tool_ms) AS tool_ms,
-        sum(provider_calls) AS provider_calls, sum(cost_micros) AS cost_micros
+        sum(provider_calls) AS provider_calls, sum(cost_micros) AS cost_micros, sum(greatest(provider_calls, 1)) AS unknown_calls
     FROM usages WHERE usages.tenant_id = @tenant_id AND usages.run_id = @run_id GROUP BY source
 )
 SELECT r.limits, r.cost_exceeded_at,

@@ -184,9 +184,9 @@ SELECT c.tenant_id, c.run_id, c.attempt_no, c.lease_id, c.stream, c.call_id, c.d
 FROM jsonb_populate_recordset(NULL::log_chunks, @chunks::jsonb) c;
 
 -- name: InsertUsage :exec
-INSERT INTO usages (tenant_id, run_id, attempt_no, lease_id, model, source, input_tokens, output_tokens, tool_calls, agent_iterations, tool_ms,
+INSERT INTO usages (tenant_id, run_id, attempt_no, lease_id, provider, model, source, input_tokens, output_tokens, tool_calls, agent_iterations, tool_ms,
     sandbox_ms, provider_calls, cost_micros)
-SELECT u.tenant_id, u.run_id, u.attempt_no, u.lease_id, u.model, u.source, u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations,
+SELECT u.tenant_id, u.run_id, u.attempt_no, u.lease_id, u.provider, u.model, u.source, u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations,
     u.tool_ms, u.sandbox_ms, u.provider_calls, u.cost_micros
 FROM jsonb_populate_record(NULL::usages, @usage::jsonb) u;
 

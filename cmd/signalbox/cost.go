@@ -53,7 +53,9 @@ func showCost(w io.Writer, c wire.RunCost) {
 	}
 	line(w, "reported", money(c.ReportedMicros))
 	line(w, "estimated", money(c.EstimatedMicros))
-	line(w, "without price", fmt.Sprintf("%d model calls", c.UnpricedCalls))
+	if c.UnpricedCalls > 0 {
+		line(w, "unknown", fmt.Sprintf("the cost of %d model calls", c.UnpricedCalls))
+	}
 	if c.MaxMicros > 0 {
 		line(w, "limit", money(c.MaxMicros))
 	}

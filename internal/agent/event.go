@@ -52,7 +52,11 @@ type PlanProposed struct{ Plan Plan }
 // Usage counts tokens of a turn; amounts add up.
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite int64
-	Model                                string
+	// CostMicros is what the agent says the turn cost, in millionths of the installation's currency. HasCost tells a turn
+	// that cost nothing from one of which the agent does not know.
+	CostMicros      int64
+	HasCost         bool
+	Provider, Model string
 }
 
 // Warning is something wrong that did not stop the agent: a line that was not

@@ -14,6 +14,9 @@ const maxEvents = 100_000
 // seconds: an agent cannot park it for everybody for longer than a day.
 const maxRetryAfter = 24 * 60 * 60
 
+// maxAmount bounds one number of a usage line; the server stores no greater one.
+const maxAmount = 1_000_000_000_000
+
 // decoder turns protocol lines into events. All types are optional:
 //
 //	{"type":"started","session":"…","model":"…"}
@@ -22,7 +25,7 @@ const maxRetryAfter = 24 * 60 * 60
 //	{"type":"plan","plan":{files,verifiers,risks,stop_condition,forbidden_changes,steps}}
 //	{"type":"tool_started","call_id":"…","name":"…","kind":"…","input":"…","parent":"…"}
 //	{"type":"tool_finished","call_id":"…","status":"ok|failed|cancelled","output":"…","exit_code":0,"duration_ms":0}
-//	{"type":"usage","input":0,"output":0,"cache_read":0,"cache_write":0,"model":"…"}
+//	{"type":"usage","input":0,"output":0,"cache_read":0,"cache_write":0,"cost_micros":0,"provider":"…","model":"…"}
 //	{"type":"report","report":{…}}
 //	{"type":"no_change","reason":"…"}
 //	{"type":"result","summary":"…","reason":"max_turns|budget|refused|auth|quota|context_full","retry_after_seconds":0}
@@ -53,6 +56,8 @@ type protocolLine struct {
 	DurationMS int64           `json:"duration_ms"`
 	CacheRead  int64           `json:"cache_read"`
 	CacheWrite int64           `json:"cache_write"`
+	Provider   string          `json:"provider"`
+	CostMicros json.RawMessage `json:"cost_micros"`
 	Plan       json.RawMessage `json:"plan"`
 	Report     json.RawMessage `json:"report"`
 	Reason     string          `json:"reason"`
@@ -194,14 +199,16 @@ func (d *decoder) toolFinished(l protocolLine) {
 }
 
 func (d *decoder) usage(l protocolLine) {
-	var in, out int64
-	if json.Unmarshal(l.Input, &in) != nil || json.Unmarshal(l.Output, &out) != nil {
+	var in, out, cost int64
+	named := len(l.CostMicros) > 0
+	if json.Unmarshal(l.Input, &in) != nil || json.Unmarshal(l.Output, &out) != nil || named && json.Unmarshal(l.CostMicros, &cost) != nil {
 		d.warn("A usage line without whole numbers was dropped.")
 		return
 	}
-	u := Usage{Input: in, Output: out, CacheRead: l.CacheRead, CacheWrite: l.CacheWrite, Model: clean(l.Model, 256)}
-	for _, n := range []int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
-		if n < 0 || n > 1<<40 {
+	u := Usage{Input: in, Output: out, CacheRead: l.CacheRead, CacheWrite: l.CacheWrite, CostMicros: cost, HasCost: named,
+		Provider: clean(l.Provider, 256), Model: clean(l.Model, 256)}
+	for _, n := range []int64{u.Input, u.Output, u.CacheRead, u.CacheWrite, u.CostMicros} {
+		if n < 0 || n > maxAmount {
 			d.warn("A usage line with impossible amounts was dropped.")
 			return
 		}
@@ -211,8 +218,9 @@ func (d *decoder) usage(l protocolLine) {
 	t.Output += u.Output
 	t.CacheRead += u.CacheRead
 	t.CacheWrite += u.CacheWrite
+	t.CostMicros, t.HasCost = t.CostMicros+u.CostMicros, t.HasCost || u.HasCost
 	if u.Model != "" {
-		t.Model = u.Model
+		t.Provider, t.Model = u.Provider, u.Model
 	}
 	d.emit(u)
 }

@@ -160,18 +160,34 @@ func syntaxProblem(err error) Problem {
 // written in the document.
 func find(n ast.Node, path string) int {
 	line := lineOf(n)
-	for key := range strings.SplitSeq(path, ".") {
+	for path != "" {
 		m, ok := n.(*ast.MappingNode)
 		if !ok {
 			return line
 		}
-		i := slices.IndexFunc(m.Values, func(v *ast.MappingValueNode) bool { return v.Key.String() == key })
-		if i < 0 {
+		// A name may hold dots of its own: the longest that fits is meant.
+		at, length := -1, -1
+		for i, v := range m.Values {
+			key := keyOf(v)
+			if len(key) > length && (path == key || strings.HasPrefix(path, key+".")) {
+				at, length = i, len(key)
+			}
+		}
+		if at < 0 {
 			return line
 		}
-		line, n = lineOf(m.Values[i].Key), m.Values[i].Value
+		line, n = lineOf(m.Values[at].Key), m.Values[at].Value
+		path = strings.TrimPrefix(path[length:], ".")
 	}
 	return line
+}
+
+// keyOf is a field's name without the quotes that it may be written in.
+func keyOf(v *ast.MappingValueNode) string {
+	if tk := v.Key.GetToken(); tk != nil {
+		return tk.Value
+	}
+	return v.Key.String()
 }
 
 // Validate reports what is wrong with rules that were built in code.
@@ -219,6 +235,7 @@ func validate(r Rules, line func(string) int) []Problem {
 	c.oneOf("approval.on_expiry", string(r.Approval.OnExpiry), string(OnEscalate), string(OnCancel), string(OnFail))
 	c.oneOf("budget.on_exceeded", string(r.Budget.OnExceeded), string(OnGate), string(OnFail))
 	c.admissionCounts(r)
+	c.prices(r.Prices)
 	c.oneOf("run_timeout.outcome", string(r.RunTimeout.Outcome), string(OnExpire), string(OnFail))
 	c.routing(r.Routing)
 	c.concurrency("concurrency", r.Concurrency)

@@ -28,6 +28,8 @@ type Rules struct {
 	Attestation AttestationRules `yaml:"attestation" json:"attestation"`
 	Approval    ApprovalRules    `yaml:"approval" json:"approval"`
 	Budget      BudgetRules      `yaml:"budget" json:"budget"`
+	// Prices estimate the cost of calls of which the agent named none. They hold as of the day, not as of admission.
+	Prices      Prices           `yaml:"prices" json:"prices,omitempty"`
 	RunTimeout  RunTimeoutRules  `yaml:"run_timeout" json:"run_timeout"`
 	Routing     RoutingRules     `yaml:"routing" json:"routing"`
 	Concurrency ConcurrencyRules `yaml:"concurrency" json:"concurrency"`
@@ -312,6 +314,7 @@ func (r Rules) Clone() Rules {
 		r.Gates.LastInstructorMayNotApprove = new(*b)
 	}
 	r.Routing, r.Concurrency, r.Installation = r.Routing.clone(), r.Concurrency.clone(), r.Installation.clone()
+	r.Prices = r.Prices.clone()
 	p := &r.Paths
 	p.Forbidden, p.Protected = slices.Clone(p.Forbidden), slices.Clone(p.Protected)
 	p.Generated, p.GeneratedSources = slices.Clone(p.Generated), slices.Clone(p.GeneratedSources)

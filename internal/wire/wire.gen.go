@@ -2699,8 +2699,8 @@ type UsageReport struct {
 	// AgentIterations Turns.
 	AgentIterations int64 `json:"agent_iterations,omitempty,omitzero"`
 
-	// CostMicros Millionths of the policy's currency.
-	CostMicros int64 `json:"cost_micros,omitempty,omitzero"`
+	// CostMicros What the agent says that it cost, in millionths of the installation's currency. Absent, the cost is estimated by the policy's prices, or unknown.
+	CostMicros *int64 `json:"cost_micros,omitempty"`
 
 	// FencingToken Its token.
 	FencingToken int64 `json:"fencing_token"`
@@ -2716,6 +2716,9 @@ type UsageReport struct {
 
 	// OutputTokens Tokens out.
 	OutputTokens int64 `json:"output_tokens,omitempty,omitzero"`
+
+	// Provider Who served the model; absent is the provider that the run was routed to.
+	Provider string `json:"provider,omitempty,omitzero"`
 
 	// ProviderCalls Calls to a model provider.
 	ProviderCalls int64 `json:"provider_calls,omitempty,omitzero"`

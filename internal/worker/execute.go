@@ -250,7 +250,12 @@ func (s *session) agentEvents(begun func()) (sink func(agent.Event), settle func
 			}
 			s.l.facts.step(wire.StepReport{CallId: id, Kind: "agent_step", Name: clip(e.Title, 400), State: state})
 		case agent.Usage:
-			s.l.facts.use(wire.UsageReport{InputTokens: max(0, e.Input+e.CacheRead+e.CacheWrite), OutputTokens: max(0, e.Output), AgentIterations: 1, ProviderCalls: 1, Model: clip(e.Model, 200)})
+			u := wire.UsageReport{InputTokens: max(0, e.Input+e.CacheRead+e.CacheWrite), OutputTokens: max(0, e.Output), AgentIterations: 1, ProviderCalls: 1,
+				Provider: clip(e.Provider, 200), Model: clip(e.Model, 200)}
+			if e.HasCost {
+				u.CostMicros = new(max(0, e.CostMicros))
+			}
+			s.l.facts.use(u)
 		case agent.Warning:
 			_, _ = fmt.Fprintf(s.l.facts.writer("worker", ""), "agent warning: %s\n", clip(e.Message, 2000))
 		}

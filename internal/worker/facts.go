@@ -21,8 +21,7 @@ type facts struct {
 	steps   []wire.StepReport
 	logs    []wire.LogChunkReport
 	logSize int
-	usage   wire.UsageReport
-	used    bool
+	usage   usages
 	busy    bool // a batch is on its way
 	hurry   int  // somebody waits in drain
 	closed  bool
@@ -87,21 +86,14 @@ func (f *facts) log(stream, call string, p []byte) {
 	f.nudge()
 }
 
-// use adds to what was used since the last report.
+// use adds to what was used since the last report. An agent that names ever new models waits until those are sent.
 func (f *facts) use(u wire.UsageReport) {
 	f.mu.Lock()
-	f.usage.InputTokens += u.InputTokens
-	f.usage.OutputTokens += u.OutputTokens
-	f.usage.ToolCalls += u.ToolCalls
-	f.usage.AgentIterations += u.AgentIterations
-	f.usage.ToolMs += u.ToolMs
-	f.usage.SandboxMs += u.SandboxMs
-	f.usage.ProviderCalls += u.ProviderCalls
-	if u.Model != "" {
-		f.usage.Model = u.Model
+	defer f.mu.Unlock()
+	for !f.usage.add(u) && !f.closed && f.l.ctx.Err() == nil {
+		f.nudge()
+		f.room.Wait()
 	}
-	f.used = true
-	f.mu.Unlock()
 	f.nudge()
 }
 
@@ -139,7 +131,7 @@ func (f *facts) run() {
 func (f *facts) ended() {
 	f.mu.Lock()
 	f.closed = true
-	f.steps, f.logs, f.logSize, f.used, f.busy = nil, nil, 0, false, false
+	f.steps, f.logs, f.logSize, f.usage, f.busy = nil, nil, 0, nil, false
 	f.room.Broadcast()
 	f.mu.Unlock()
 }
@@ -151,7 +143,7 @@ func (f *facts) drain() {
 	defer f.mu.Unlock()
 	f.hurry++
 	f.nudge()
-	for !f.closed && (f.busy || f.used || len(f.steps) > 0 || len(f.logs) > 0) {
+	for !f.closed && (f.busy || len(f.usage) > 0 || len(f.steps) > 0 || len(f.logs) > 0) {
 		f.nudge()
 		f.room.Wait()
 	}
@@ -178,9 +170,9 @@ func (f *facts) send(seq *sequences) bool {
 	for _, c := range logs {
 		f.logSize -= len(c.Data)
 	}
-	usage, used := f.usage, f.used
-	f.usage, f.used = wire.UsageReport{}, false
-	f.busy = len(steps) > 0 || len(logs) > 0 || used
+	used := f.usage
+	f.usage = nil
+	f.busy = len(steps) > 0 || len(logs) > 0 || len(used) > 0
 	f.room.Broadcast()
 	f.mu.Unlock()
 
@@ -196,7 +188,7 @@ func (f *facts) send(seq *sequences) bool {
 		b := wire.LogBatch{LeaseId: id, FencingToken: token, Sequence: seq.logs, Chunks: logs}
 		f.post("logs", func(ctx context.Context) (*http.Response, error) { return client.PostRunLogs(ctx, f.l.as.RunId, b) })
 	}
-	if used {
+	for _, usage := range used {
 		seq.usage++
 		usage.LeaseId, usage.FencingToken, usage.Sequence = id, token, seq.usage
 		f.post("usage", func(ctx context.Context) (*http.Response, error) {
@@ -207,7 +199,7 @@ func (f *facts) send(seq *sequences) bool {
 	defer f.mu.Unlock()
 	f.busy = false
 	f.room.Broadcast()
-	return f.l.ctx.Err() == nil && (len(f.steps) > 0 || len(f.logs) > 0 || f.used)
+	return f.l.ctx.Err() == nil && (len(f.steps) > 0 || len(f.logs) > 0 || len(f.usage) > 0)
 }
 
 func (f *facts) post(op string, send sender) {

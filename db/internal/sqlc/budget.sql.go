@@ -122,7 +122,7 @@ const dayCosts = `-- name: DayCosts :many
 SELECT to_char(date_trunc('day', at, $1::text) AT TIME ZONE $1::text, 'YYYY-MM-DD')::text AS day,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
-    coalesce(sum(provider_calls) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
+    coalesce(sum(greatest(provider_calls, 1)) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
 FROM usages WHERE tenant_id = $2 AND at >= $3 AND at < $4 GROUP BY 1 ORDER BY 1
 `
 
@@ -223,13 +223,24 @@ func (q *Queries) LeaseTimes(ctx context.Context, db DBTX, after uuid.UUID, coun
 	return items, nil
 }
 
+const providerOfRun = `-- name: ProviderOfRun :one
+SELECT coalesce(route ->> 'provider', '')::text AS provider FROM runs WHERE tenant_id = $1 AND id = $2
+`
+
+func (q *Queries) ProviderOfRun(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (string, error) {
+	row := db.QueryRow(ctx, providerOfRun, tenantID, runID)
+	var provider string
+	err := row.Scan(&provider)
+	return provider, err
+}
+
 const runCost = `-- name: RunCost :one
 WITH leases AS (
     SELECT e.phase, e.acquired_at, e.ended_at FROM ended_leases e WHERE e.run_id = $2
     UNION ALL SELECT l.phase, l.acquired_at, clock_timestamp() FROM run_leases l WHERE l.run_id = $2
 ), used AS (
     SELECT source, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(tool_ms) AS tool_ms,
-        sum(provider_calls) AS provider_calls, sum(cost_micros) AS cost_micros
+        sum(provider_calls) AS provider_calls, sum(cost_micros) AS cost_micros, sum(greatest(provider_calls, 1)) AS unknown_calls
     FROM usages WHERE usages.tenant_id = $1 AND usages.run_id = $2 GROUP BY source
 )
 SELECT r.limits, r.cost_exceeded_at,
@@ -313,7 +324,7 @@ func (q *Queries) RunningSteps(ctx context.Context, db DBTX, after uuid.UUID, co
 const tenantCost = `-- name: TenantCost :one
 SELECT coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
-    coalesce(sum(provider_calls) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
+    coalesce(sum(greatest(provider_calls, 1)) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
 FROM usages WHERE tenant_id = $1 AND at >= $2 AND at < $3
 `
 

@@ -732,6 +732,7 @@ type Usage struct {
 	ProviderCalls   int64     `json:"provider_calls"`
 	CostMicros      int64     `json:"cost_micros"`
 	At              time.Time `json:"at"`
+	Provider        string    `json:"provider"`
 }
 
 type User struct {
