@@ -33,8 +33,10 @@ type PatchFacts struct {
 func (s *Store) facts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run, now time.Time, in Intent) (run.Facts, error) {
 	f := run.Facts{Minted: run.Minted{Gate: typeid.New(), Now: micro(now), Draw: s.draw()}}
 	switch c := in.Command.(type) {
-	case run.Start, run.SandboxIsReady, run.Release:
+	case run.Start, run.SandboxIsReady:
 		return f, nil
+	case run.Release:
+		return f, s.releaseFacts(ctx, h, r, &f)
 	case run.ContextIsReady:
 		a, err := s.artifactOf(ctx, h, r, c.Artifact, "context")
 		f.Context = proof(a, row)
@@ -127,6 +129,11 @@ func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sq
 			return err
 		}
 	case run.BaseHasMoved, run.EffectIsAmbiguous, run.Stopped:
+		if _, ok := in.Command.(run.Stopped); ok {
+			if err := s.releaseFacts(ctx, h, r, f); err != nil {
+				return err
+			}
+		}
 		f.Digest = s.revision(r, run.GateReconcile, row.BaseCommit, in.Key)
 		if r.Patch != nil {
 			f.Digest = s.revision(r, run.GatePatch, r.Patch.Base, r.Patch.Digest)

@@ -1,7 +1,9 @@
 package db
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"signalbox/db/internal/sqlc"
@@ -24,6 +26,21 @@ func spentFacts(r run.Run, row sqlc.Run, now time.Time, k sqlc.FactsOfRunsRow, f
 	f.Drained = k.Drained
 	f.Policy.BudgetLeft, f.Policy.BudgetWords = words == "", words
 	f.Spent = words != ""
+}
+
+// further are the kinds of event with which a run gets further.
+var further = sync.OnceValue(func() (out []string) {
+	for _, k := range run.GetsFurther() {
+		out = append(out, string(k))
+	}
+	return out
+})
+
+// releaseFacts counts how often the run was given back since it last got further.
+func (s *Store) releaseFacts(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Facts) error {
+	n, err := s.q.ReleasesOfRun(ctx, h, further(), r.ID)
+	f.Released = int(n)
+	return wrap("count how often the run was given back", err)
 }
 
 // costExceeded reports whether the limit of cost itself is reached.

@@ -89,5 +89,5 @@ func (m *machine) release(t *rapid.T) {
 	m.gone(r)
 	_, err := l.Do(m.ctx, run.Release{Reason: "drain"})
 	m.ok(t, err)
-	m.again(r)
+	m.released(r)
 }

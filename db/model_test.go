@@ -45,6 +45,7 @@ type modelRun struct {
 	token                    int64 // the highest it ever had
 	// How often it was tried.
 	attempts, released, crashed, verifyAgain, publishAgain int
+	back                                                   int // how often it was given back since it last got further
 	cancelled                                              int // when somebody asked; only with a stop asked for
 }
 
@@ -175,6 +176,7 @@ func (m *model) end(r *modelRun, s run.State) {
 
 // completed is the end of the lease's phase with what it is for.
 func (m *model) completed(r *modelRun) {
+	r.back = 0
 	switch r.lease.phase {
 	case run.PhaseExecute:
 		r.state, r.verifyAgain = run.PatchReady, 0
@@ -183,6 +185,15 @@ func (m *model) completed(r *modelRun) {
 		m.end(r, run.WaitingForApproval)
 	case run.PhasePublish:
 		m.end(r, run.Succeeded)
+	}
+}
+
+// released is the holder's own word that it gives the phase back: the first time nothing is waited for.
+func (m *model) released(r *modelRun) {
+	m.again(r)
+	if r.queued != "" {
+		r.delayed = r.back > 0
+		r.back++
 	}
 }
 

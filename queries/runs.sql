@@ -113,5 +113,12 @@ WHERE e.run_id = $1 AND e.kind IN ('attempt_failed', 'patch_created', 'report_cr
     'verification_failed_retryable', 'judge_requires_fix', 'attempt_exhausted', 'base_moved')
 ORDER BY e.seq DESC LIMIT 1;
 
+-- name: ReleasesOfRun :one
+-- How often the run was given back since it last got further, by its newest 64 events: enough for the longest wait, whatever
+-- a worker does between taking and giving back, and no more to read however long that goes on.
+WITH newest AS MATERIALIZED (SELECT e.seq, e.kind FROM run_events e WHERE e.run_id = @run_id ORDER BY e.seq DESC LIMIT 64)
+SELECT count(*)::int AS released FROM newest n
+WHERE n.kind = 'lease_released' AND n.seq > coalesce((SELECT max(f.seq) FROM newest f WHERE f.kind = ANY(@further::text[])), 0);
+
 -- name: Now :one
 SELECT clock_timestamp()::timestamptz AS now;

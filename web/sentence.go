@@ -149,6 +149,9 @@ func sayWork(ev TimelineEvent, d payload) (Line, bool) {
 		return Line{Tone: ui.ToneRunning, Icon: ui.IconAgent, Text: "The agent found nothing to change.", Detail: d.str("summary")}, true
 	case "lease_released":
 		l := Line{Tone: ui.ToneQueued, Text: "The worker gave the run back; this costs no attempt.", Minor: true}
+		if d.num("before") > 0 {
+			l.Text = "The worker gave the run back, and so did others before it; it waits a little until the next one. This costs no attempt."
+		}
 		if reason := d.str("reason"); reason != "" {
 			l.Detail = reason
 		}

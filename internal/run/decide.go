@@ -80,7 +80,7 @@ func decide(r Run, c Command, f Facts) (Payload, error) {
 		}
 		return decideFailure(r, c, f), nil
 	case Release:
-		return LeaseReleasedEvent{Reason: c.Reason}, nil
+		return LeaseReleasedEvent{Reason: c.Reason, Before: f.Released}, nil
 	case Stopped:
 		return decideStopped(r, c, f)
 	}
@@ -320,7 +320,7 @@ func decideStopped(r Run, c Stopped, f Facts) (Payload, error) {
 	case StopBudget:
 		return f.budget(r, c.Summary), nil
 	case StopDrain:
-		return LeaseReleasedEvent{Reason: "drain"}, nil
+		return LeaseReleasedEvent{Reason: "drain", Before: f.Released}, nil
 	}
 	// The signal to cancel is sent only in CANCELLING, which decideCancelling has.
 	return nil, &IllegalError{State: r.State, Kind: Kind(c.Name())}

@@ -91,10 +91,12 @@ type WorkerLostEvent struct {
 	Drained bool `json:"drained,omitempty"`
 }
 
-// LeaseReleasedEvent gives the run back; it counts nowhere.
+// LeaseReleasedEvent gives the run back; it counts in no budget.
 type LeaseReleasedEvent struct {
 	sealed
 	Reason string `json:"reason"`
+	// Before is how often it was given back since it last got further, this time not included.
+	Before int `json:"before,omitempty"`
 }
 
 // NonRetryableFailureEvent ends the run.

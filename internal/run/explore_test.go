@@ -140,6 +140,21 @@ func broken(before run.Run, ev run.Event, res run.Result) []string {
 	check((r.Gate != nil) == (r.State == run.WaitingForApproval), "%s with gate %v", r.State, r.Gate)
 	check(r.Dispatched == nil || queued, "a dispatched approval without its item")
 	check(len(res.Follow) == 0 || r.State == run.PRCreated, "%s is followed by %d events", ev.Kind(), len(res.Follow))
+	if p, ok := ev.Payload.(run.LeaseReleasedEvent); ok {
+		wait, n := time.Duration(-1), 0
+		for _, e := range res.Effects {
+			if q, ok := e.(run.Enqueue); ok {
+				wait, n = q.Delay, n+1
+			}
+		}
+		check(n == 1 && wait == run.ReleaseDelay(p.Before), "given back after %d times: %d items, the last after %s", p.Before, n, wait)
+		used := before.AttemptsUsed()
+		if before.State.Phase() == run.PhaseExecute {
+			used-- // the attempt that was under way counts no more
+		}
+		check(r.AttemptsUsed() == used && r.Crashed == before.Crashed && r.RateLimited == before.RateLimited, "a release was charged")
+		check(before.State.Phase() == run.PhaseExecute || r.VerifyRedeliveries == before.VerifyRedeliveries && r.PublishRedeliveries == before.PublishRedeliveries, "a release was charged as a redelivery")
+	}
 	switch r.State {
 	case run.Judging:
 		check(r.Outcome == run.OutcomePatch && r.Patch != nil && r.Verification != "" ||

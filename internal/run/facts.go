@@ -44,6 +44,8 @@ type Facts struct {
 	LastFailure Code
 	// Pause is what a rate limit means for the provider of the run's route, counted by the server.
 	Pause *ProviderPause
+	// Released is how often the run was given back since it last got further, counted from its log; see GetsFurther.
+	Released int
 	// Drained says that the worker of the lease had been asked to stop.
 	Drained bool
 	// Spent says that cost or time allow no further try.

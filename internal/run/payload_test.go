@@ -200,7 +200,7 @@ func endPayload(r run.Run, k run.Kind, c chooser) run.Payload {
 		}
 		return p
 	case run.KindLeaseReleased:
-		return run.LeaseReleasedEvent{Reason: "drain"}
+		return run.LeaseReleasedEvent{Reason: "drain", Before: 40 * c.pick(2)}
 	case run.KindNonRetryableFailure:
 		return run.NonRetryableFailureEvent{Code: run.CodeRefNotFound, Summary: "There is no such branch.", Evidence: "art-log", Repeated: c.pick(2) == 1}
 	case run.KindBudgetExceeded:

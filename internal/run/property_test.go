@@ -232,7 +232,7 @@ func someCommand(r run.Run, c chooser) run.Command {
 func someFacts(r run.Run, cmd run.Command, c chooser) run.Facts {
 	often := func() bool { return c.pick(4) > 0 }
 	f := run.Facts{Rules: policy.Default(), Minted: run.Minted{Gate: uid("gate", r.ID, r.Version), Now: t0, Draw: 0.25},
-		Digest: fmt.Sprintf("revision-%d", r.Version), Spent: !often()}
+		Digest: fmt.Sprintf("revision-%d", r.Version), Spent: !often(), Released: c.pick(9)}
 	f.Rules.AutoPR.Allowed = often()
 	f.Rules.Budget.OnExceeded = oneOf(c, policy.OnGate, policy.OnFail)
 	f.Policy = policy.Facts{AutoPRAsked: often(), AttestationAsked: !often(), SecretScan: oneOf(c, policy.ScanClean, policy.ScanClean, policy.ScanFindings),

@@ -1,5 +1,7 @@
 package run
 
+import "time"
+
 func (m *move) prCreated(p PRCreatedEvent) error {
 	return m.havePR(p.PR, p.Attest, Approval{Policy: p.Policy, AttestExpiresAt: p.AttestExpiresAt})
 }
@@ -91,8 +93,21 @@ func (m *move) leaseReleased(p LeaseReleasedEvent, by Actor) error {
 		m.r.Released++
 		m.again()
 	}
-	m.enqueue(phase, 0)
+	m.enqueue(phase, ReleaseDelay(p.Before))
 	return nil
+}
+
+// LongestReleaseDelay bounds the wait of a run that is given back again and again.
+const LongestReleaseDelay = time.Minute
+
+// ReleaseDelay is the wait of a run that is given back after it was given back so often before without getting further:
+// none the first time, then a second that doubles. A release costs the run nothing, so without a wait a worker that takes
+// a run and gives it back at once would do so as fast as the database allows, for ever.
+func ReleaseDelay(before int) time.Duration {
+	if before < 1 {
+		return 0
+	}
+	return min(time.Second<<min(before-1, 10), LongestReleaseDelay)
 }
 
 func (m *move) timeout(p TimeoutEvent) error {

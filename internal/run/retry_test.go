@@ -115,6 +115,33 @@ func TestDrainedWorkerBurnsNothing(t *testing.T) {
 	sample(f.lose())
 }
 
+// TestReleaseDelay: R-FAIL-2. A run that is given back again and again without getting further waits a second that
+// doubles up to a minute, in every phase and however often, and is charged nothing; the first time it waits for nothing.
+func TestReleaseDelay(t *testing.T) {
+	t.Parallel()
+	want := []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute}
+	for _, s := range workStates() {
+		f := working(t, s)
+		before := f.run
+		for n := range 40 {
+			f.facts.Released = n
+			f.command([]run.Command{run.Release{Reason: "It does not suit."}, run.Stopped{Why: run.StopDrain}}[n%2])
+			if q := effects[run.Enqueue](f); len(q) != 1 || q[0].Phase != s.Phase() || q[0].Delay != want[min(n, len(want)-1)] {
+				t.Errorf("%s, given back %d times before: queued as %+v", s, n, q)
+			}
+			f.claim()
+		}
+		if r := f.run; r.AttemptsUsed() != before.AttemptsUsed() || !r.AttemptsLeft() || r.Crashed+r.RateLimited+r.VerifyRedeliveries+r.PublishRedeliveries != 0 {
+			t.Errorf("%s: %d attempts used, %d crashes, redeliveries %d and %d", s, r.AttemptsUsed(), r.Crashed, r.VerifyRedeliveries, r.PublishRedeliveries)
+		}
+	}
+	for _, n := range []int{-1, 1 << 62} {
+		if d := run.ReleaseDelay(n); d < 0 || d > run.LongestReleaseDelay {
+			t.Errorf("after %d times: %s", n, d)
+		}
+	}
+}
+
 // TestRateLimitHasItsOwnBudget: R-TEST-17. What a provider turns away burns no attempts, waits as long as the pause
 // lasts and never shorter, and ends when its own budget is spent.
 func TestRateLimitHasItsOwnBudget(t *testing.T) {

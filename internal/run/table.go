@@ -72,10 +72,10 @@ func Transitions() []Transition {
 		{[]State{AwaitingVerification}, KindAttestationExpired, []State{Unchanged, Failed, Expired}, []ActorKind{Scheduler}, "by attestation.on_expiry; after max_park EXPIRED"},
 		{executeStates, KindAttemptFailed, []State{Queued, Failed}, []ActorKind{Worker, Scheduler}, "backoff; FAILED when attempts are spent"},
 		{executeStates, KindWorkerLost, []State{Queued, Failed}, []ActorKind{Scheduler}, "the lease expired by the database's clock; otherwise as attempt_failed"},
-		{executeStates, KindLeaseReleased, []State{Queued}, []ActorKind{Worker, Scheduler}, "at once; counted nowhere"},
+		{executeStates, KindLeaseReleased, []State{Queued}, []ActorKind{Worker, Scheduler}, "counted in no budget; at once, and after a wait where it was given back before without getting further"},
 		{vp, KindAttemptFailed, []State{Unchanged, Failed}, []ActorKind{Worker, Scheduler}, "the item comes back; FAILED when redeliveries are spent"},
 		{vp, KindWorkerLost, []State{Unchanged, Failed}, []ActorKind{Scheduler}, "as attempt_failed; in PR_CREATING with an unresolved operation reconciliation_required instead"},
-		{vp, KindLeaseReleased, []State{Unchanged}, []ActorKind{Worker, Scheduler}, "the item comes back at once"},
+		{vp, KindLeaseReleased, []State{Unchanged}, []ActorKind{Worker, Scheduler}, "the item comes back at once, or after the same wait"},
 		{[]State{Leased, Preparing, ContextBuilding}, KindNonRetryableFailure, []State{Failed}, []ActorKind{Worker}, "category, reason code, summary, evidence"},
 		{[]State{Planning, Executing}, KindNonRetryableFailure, []State{Failed}, []ActorKind{AgentRuntime}, "as above"},
 		{[]State{PatchReady}, KindNonRetryableFailure, []State{Failed}, []ActorKind{Verifier}, "as above"},
@@ -120,6 +120,12 @@ func HandsOver(k Kind) bool {
 		return true
 	}
 	return false
+}
+
+// GetsFurther lists the events after which a run that is given back was not given back before: those that end the work
+// of a lease with what it was for.
+func GetsFurther() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !HandsOver(k) })
 }
 
 // LeaseRule says what an event asks of the run's lease.

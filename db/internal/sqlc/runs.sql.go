@@ -493,6 +493,21 @@ func (q *Queries) PolicyInForce(ctx context.Context, db DBTX, tenantID uuid.UUID
 	return document, err
 }
 
+const releasesOfRun = `-- name: ReleasesOfRun :one
+WITH newest AS MATERIALIZED (SELECT e.seq, e.kind FROM run_events e WHERE e.run_id = $2 ORDER BY e.seq DESC LIMIT 64)
+SELECT count(*)::int AS released FROM newest n
+WHERE n.kind = 'lease_released' AND n.seq > coalesce((SELECT max(f.seq) FROM newest f WHERE f.kind = ANY($1::text[])), 0)
+`
+
+// How often the run was given back since it last got further, by its newest 64 events: enough for the longest wait, whatever
+// a worker does between taking and giving back, and no more to read however long that goes on.
+func (q *Queries) ReleasesOfRun(ctx context.Context, db DBTX, further []string, runID uuid.UUID) (int32, error) {
+	row := db.QueryRow(ctx, releasesOfRun, further, runID)
+	var released int32
+	err := row.Scan(&released)
+	return released, err
+}
+
 const replayEvents = `-- name: ReplayEvents :many
 SELECT tenant_id, seq, schema, event_id, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, body, payload, hash
 FROM run_events WHERE run_id = $1 ORDER BY seq
