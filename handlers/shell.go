@@ -9,7 +9,11 @@ import (
 	"signalbox/web"
 )
 
-const themeCookie = "theme"
+// Preferences of a browser, each in a cookie of its own.
+const (
+	themeCookie = "theme"
+	keysCookie  = "keys"
+)
 
 // shell is what every page shows around its content. It never fails: a page that tells of a failure needs it too.
 func (s *server) shell(r *http.Request) web.Shell {
@@ -20,6 +24,9 @@ func (s *server) shell(r *http.Request) web.Shell {
 	}
 	if c, err := r.Cookie(themeCookie); err == nil && slices.Contains(themes(), c.Value) {
 		shell.Theme = c.Value
+	}
+	if c, err := r.Cookie(keysCookie); err == nil {
+		shell.KeysOff = c.Value == "off"
 	}
 	shell.Flash = flash(r.URL.Query().Get("done"))
 	if p.kind == nobody {
@@ -83,17 +90,22 @@ func flash(name string) *web.Flash {
 	return nil
 }
 
-// postPreferences keeps the theme in a cookie and returns to the page.
+// postPreferences keeps what was chosen in a cookie, the theme or whether keys work alone, and returns to the page.
 func (s *server) postPreferences(w http.ResponseWriter, r *http.Request) error {
 	values, err := form(r)
 	if err != nil {
 		return err
 	}
-	theme := values.Get("theme")
-	if !slices.Contains(themes(), theme) {
-		theme = "system"
+	for name, known := range map[string][]string{themeCookie: themes(), keysCookie: {"on", "off"}} {
+		if !values.Has(name) {
+			continue
+		}
+		value := values.Get(name)
+		if !slices.Contains(known, value) {
+			value = known[0]
+		}
+		http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, Secure: s.secure(), SameSite: http.SameSiteLaxMode})
 	}
-	http.SetCookie(w, &http.Cookie{Name: themeCookie, Value: theme, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, Secure: s.secure(), SameSite: http.SameSiteLaxMode})
 	return see(w, r, returnPath(values.Get("return_to")))
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // used lists every name that pages ask for.
-var used = []string{"app.css", "app.js", "htmx.min.js", "hx-sse.min.js", "logo.svg", "favicon.svg"}
+var used = []string{"app.css", "app.js", "keys.js", "htmx.min.js", "hx-sse.min.js", "logo.svg", "favicon.svg"}
 
 func get(t *testing.T, path string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -55,7 +55,7 @@ func TestOnlyPrintedNamesAreAnswered(t *testing.T) {
 // TestNothingIsFetchedFromElsewhere: no third party sees who looks at a page.
 func TestNothingIsFetchedFromElsewhere(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"app.css", "app.js"} {
+	for _, name := range []string{"app.css", "app.js", "keys.js"} {
 		body := get(t, static.URL(name)).Body.String()
 		for _, bad := range []string{"http://", "https://", "@import", "url("} {
 			if strings.Contains(body, bad) {

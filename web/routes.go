@@ -12,7 +12,7 @@ import (
 //	GET  /login                   LoginPage          ?return_to=PATH
 //	GET  /login/{provider}        starts the OpenID Connect login ?return_to=PATH
 //	POST /logout
-//	POST /preferences             theme=system|light|dark, return_to=PATH
+//	POST /preferences             theme=system|light|dark or keys=on|off, return_to=PATH
 //	GET  /tasks                   TasksPage          ?q= &state= &repository= &mine=1 &before= | &after=
 //	GET  /tasks/new               NewTaskPage        ?from=TASK
 //	POST /tasks                   repository, goal, title, mode, risk, base_ref, scope, exclude, plan_gate=on, auto_pr=on, idempotency_key
@@ -52,12 +52,14 @@ import (
 //	POST /tokens                  name, scopes (repeated), days, idempotency_key
 //	POST /tokens/{id}/revoke      idempotency_key
 //	GET  /docs/api                APIReferencePage
+//	GET  /help/keys               KeysPage
 const (
 	HomeURL         = "/"
 	InboxURL        = "/inbox"
 	LoginURL        = "/login"
 	LogoutURL       = "/logout"
 	PreferencesURL  = "/preferences"
+	KeysURL         = "/help/keys"
 	TasksURL        = "/tasks"
 	NewTaskURL      = "/tasks/new"
 	RunsURL         = "/runs"

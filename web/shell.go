@@ -19,6 +19,7 @@ type Shell struct {
 	MyTurn       int       // items waiting for this person, shown beside "My turn"
 	Path         string    // path and query of this page, for return_to of small forms
 	Theme        string    // "" or "system", "light", "dark"
+	KeysOff      bool      // single keys do nothing (WCAG 2.1.4)
 	DevMode      bool      // signalbox dev: a banner says that data and people are samples
 	Unsafe       string    // non-empty: a sentence about missing isolation, shown on every page
 	Flash        *Flash    // result of the action that led here
