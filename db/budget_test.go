@@ -103,7 +103,7 @@ func TestDailyBudgetDefersUntilTheDayIsOver(t *testing.T) {
 		t.Errorf("%+v", days)
 	}
 	dbtest.Advance(t, w.db, 25*time.Hour)
-	must(t, w.Store.Admit(t.Context(), ref))
+	got(w.Store.Admit(t.Context(), ref))(t)
 	if s := w.info(t, ref).State; s != run.Queued {
 		t.Errorf("a day later it is %s", s)
 	}

@@ -135,9 +135,10 @@ func (s *Store) Deliver(ctx context.Context, limit int) (int, error) {
 	return len(rows), nil
 }
 
-// DueAdmissions lists runs that admission had put off until now, after the given run.
-func (s *Store) DueAdmissions(ctx context.Context, after uuid.UUID, limit int) ([]Ref, error) {
-	rows, err := s.q.DueAdmissions(ctx, s.pool, after, int32(limit))
+// DueAdmissions lists runs that admission had put off until now: of each tenant at most share, those that are due the longest,
+// and every tenant's first before anybody's second. Runs to skip and tenants that are full are left out.
+func (s *Store) DueAdmissions(ctx context.Context, skip, full []uuid.UUID, share, limit int) ([]Ref, error) {
+	rows, err := s.q.DueAdmissions(ctx, s.pool, append([]uuid.UUID{}, skip...), int32(share), append([]uuid.UUID{}, full...), int32(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list due admissions: %w", err)
 	}

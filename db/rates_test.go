@@ -49,7 +49,7 @@ func TestRatesPutOff(t *testing.T) {
 				must(t, err)
 			}
 			dbtest.Advance(t, w.db, max(c.over, 31*time.Second))
-			must(t, w.Store.Admit(t.Context(), ref))
+			got(w.Store.Admit(t.Context(), ref))(t)
 			if s := w.info(t, ref).State; s != run.Queued {
 				t.Errorf("when the bound is no longer reached the run is %s", s)
 			}

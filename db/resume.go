@@ -260,7 +260,7 @@ func (x *resumption) again(ctx context.Context) error {
 func (x *resumption) waiting(ctx context.Context) error {
 	if x.run.State == run.Created {
 		x.found("not_admitted", "Admission has put it off.")
-		if err := x.s.Admit(ctx, x.ref); err != nil && !Lost(err) {
+		if _, err := x.s.Admit(ctx, x.ref); err != nil && !Lost(err) {
 			return err
 		}
 		return x.afterAdmission(ctx)

@@ -65,11 +65,11 @@ func (s *Store) admit(w *write, row sqlc.Run, r run.Run, rules policy.Rules, f p
 	return admitted{steps, due}, w.admitted(d, f)
 }
 
-// Admit looks again at a run that admission had put off.
-func (s *Store) Admit(ctx context.Context, ref Ref) error {
+// Admit looks again at a run that admission had put off, and reports whether it was put off once more.
+func (s *Store) Admit(ctx context.Context, ref Ref) (putOff bool, err error) {
 	var b rings
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		b = rings{}
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		b, putOff = rings{}, false
 		row, err := s.q.LockRun(ctx, tx, ref.Tenant, ref.Run)
 		if err != nil {
 			return err
@@ -108,13 +108,14 @@ func (s *Store) Admit(ctx context.Context, ref Ref) error {
 		if err := s.writeAdmission(ctx, tx, w, r, a); err != nil {
 			return err
 		}
-		b.changes = w.changes()
+		b.changes, putOff = w.changes(), a.due != nil
 		return s.followTask(ctx, tx, a.steps)
 	})
-	if err == nil {
-		s.ring(b.changes...)
+	if err != nil {
+		return false, translate(err, "run")
 	}
-	return translate(err, "run")
+	s.ring(b.changes...)
+	return putOff, nil
 }
 
 // writeAdmission writes what admission decided anew about a run that it had put off.

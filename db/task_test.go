@@ -192,23 +192,23 @@ func TestDeferredAdmission(t *testing.T) {
 	if n := w.count(t, `SELECT count(*) FROM run_queue`); n != 0 {
 		t.Error("it is in the queue")
 	}
-	if due := got(w.Store.DueAdmissions(t.Context(), uuid.Nil, 10))(t); len(due) != 0 {
+	if due := got(w.Store.DueAdmissions(t.Context(), nil, nil, 10, 10))(t); len(due) != 0 {
 		t.Errorf("it is looked at again at once: %v", due)
 	}
 	dbtest.Advance(t, w.db, 2*time.Minute)
-	due := got(w.Store.DueAdmissions(t.Context(), uuid.Nil, 10))(t)
+	due := got(w.Store.DueAdmissions(t.Context(), nil, nil, 10, 10))(t)
 	if len(due) != 1 || due[0] != ref {
 		t.Fatalf("due admissions %v", due)
 	}
-	must(t, w.Store.Admit(t.Context(), ref))
+	got(w.Store.Admit(t.Context(), ref))(t)
 	must(t, w.Is(t.Context(), ref, run.Created))
 	must(t, w.SetPolicy(t.Context(), "schema: 1\nversion: calm\n"))
-	must(t, w.Store.Admit(t.Context(), ref))
+	got(w.Store.Admit(t.Context(), ref))(t)
 	info := w.info(t, ref)
 	if info.State != run.Queued || info.PolicyVersion != "calm" || info.Limits.MaxAttempts == 0 {
 		t.Errorf("run is %s under %q with %d attempts", info.State, info.PolicyVersion, info.Limits.MaxAttempts)
 	}
-	must(t, w.Store.Admit(t.Context(), ref)) // once more changes nothing
+	got(w.Store.Admit(t.Context(), ref))(t) // once more changes nothing
 	if v := w.info(t, ref).Version; v != info.Version {
 		t.Error("a run that is admitted was admitted again")
 	}
@@ -220,7 +220,7 @@ func TestDeferredAdmission(t *testing.T) {
 	b := got(w.Task(t.Context(), drive.Ordinary()))(t)
 	late := db.Ref{Tenant: w.Tenant, Run: *b.Run}
 	dbtest.Advance(t, w.db, 2*time.Hour)
-	must(t, w.Store.Admit(t.Context(), late))
+	got(w.Store.Admit(t.Context(), late))(t)
 	if info := w.info(t, late); info.State != run.Expired || info.Reason != run.CodeDeferTimeout {
 		t.Errorf("run is %s: %s", info.State, info.Reason)
 	}

@@ -36,8 +36,13 @@ WHERE ((g.state = 'open' AND g.expires_at < clock_timestamp())
 SELECT tenant_id, run_id, expires_at FROM attestations WHERE state = 'requested' AND expires_at < clock_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
 
 -- name: DueAdmissions :many
--- As DueDelayed, by the index.
-SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= statement_timestamp() AND run_id > @after ORDER BY run_id LIMIT @count;
+-- Every tenant's first before anybody's second; of each tenant no more than its share, however many of its runs are due.
+SELECT a.tenant_id, a.run_id FROM tenants t CROSS JOIN LATERAL (
+    SELECT d.tenant_id, d.run_id, d.due_at, row_number() OVER (ORDER BY d.due_at, d.run_id) AS turn FROM (
+        SELECT x.tenant_id, x.run_id, x.due_at FROM run_admissions x
+        WHERE x.tenant_id = t.id AND x.due_at <= statement_timestamp() AND x.run_id <> ALL(@skip::uuid[])
+        ORDER BY x.due_at, x.run_id LIMIT @share) d) a
+WHERE t.id <> ALL(@full_tenants::uuid[]) ORDER BY a.turn, a.due_at, a.run_id LIMIT @count;
 
 -- name: PutAdmission :exec
 INSERT INTO run_admissions (run_id, tenant_id, due_at) VALUES (@run_id, @tenant_id, @due_at)

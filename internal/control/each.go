@@ -41,9 +41,16 @@ const maxFailures = 6
 // person releases it. What another loop set aside is tried: the one that cannot tell a run's time keeps nobody from ending
 // its lease.
 func eachRun[T any](ctx context.Context, s *db.Store, name string, v *visitor, log *slog.Logger, list func(context.Context, uuid.UUID, int) ([]T, error), key func(T) uuid.UUID, do func(context.Context, T) (bool, error)) (int, error) {
-	var err error
-	if v.aside, err = s.AsideRuns(ctx, name); err != nil {
+	if err := v.know(ctx, s, name, log); err != nil {
 		return 0, err
+	}
+	return each(ctx, v, log, list, key, do)
+}
+
+// know learns which runs this loop set aside, and sets aside what fails too often from now on.
+func (v *visitor) know(ctx context.Context, s *db.Store, name string, log *slog.Logger) (err error) {
+	if v.aside, err = s.AsideRuns(ctx, name); err != nil {
+		return err
 	}
 	v.giveUp = func(ctx context.Context, id uuid.UUID, failures int, why error) error {
 		put, err := s.SetAside(ctx, id, name, failures, why)
@@ -52,7 +59,22 @@ func eachRun[T any](ctx context.Context, s *db.Store, name string, v *visitor, l
 		}
 		return err
 	}
-	return each(ctx, v, log, list, key, do)
+	return nil
+}
+
+// left are the items that are not tried now.
+func (v *visitor) left() []uuid.UUID {
+	out := make([]uuid.UUID, 0, len(v.aside)+len(v.pauses))
+	for id := range v.aside {
+		delete(v.pauses, id) // released, it is tried at once
+		out = append(out, id)
+	}
+	for id, p := range v.pauses {
+		if time.Now().Before(p.until) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // each visits pages of items by key until a page is not full, and returns how many

@@ -100,7 +100,12 @@ func (q *Queries) DropAdmission(ctx context.Context, db DBTX, runID uuid.UUID) e
 }
 
 const dueAdmissions = `-- name: DueAdmissions :many
-SELECT tenant_id, run_id FROM run_admissions WHERE due_at <= statement_timestamp() AND run_id > $1 ORDER BY run_id LIMIT $2
+SELECT a.tenant_id, a.run_id FROM tenants t CROSS JOIN LATERAL (
+    SELECT d.tenant_id, d.run_id, d.due_at, row_number() OVER (ORDER BY d.due_at, d.run_id) AS turn FROM (
+        SELECT x.tenant_id, x.run_id, x.due_at FROM run_admissions x
+        WHERE x.tenant_id = t.id AND x.due_at <= statement_timestamp() AND x.run_id <> ALL($1::uuid[])
+        ORDER BY x.due_at, x.run_id LIMIT $2) d) a
+WHERE t.id <> ALL($3::uuid[]) ORDER BY a.turn, a.due_at, a.run_id LIMIT $4
 `
 
 type DueAdmissionsRow struct {
@@ -108,9 +113,14 @@ type DueAdmissionsRow struct {
 	RunID    uuid.UUID `json:"run_id"`
 }
 
-// As DueDelayed, by the index.
-func (q *Queries) DueAdmissions(ctx context.Context, db DBTX, after uuid.UUID, count int32) ([]DueAdmissionsRow, error) {
-	rows, err := db.Query(ctx, dueAdmissions, after, count)
+// Every tenant's first before anybody's second; of each tenant no more than its share, however many of its runs are due.
+func (q *Queries) DueAdmissions(ctx context.Context, db DBTX, skip []uuid.UUID, share int32, fullTenants []uuid.UUID, count int32) ([]DueAdmissionsRow, error) {
+	rows, err := db.Query(ctx, dueAdmissions,
+		skip,
+		share,
+		fullTenants,
+		count,
+	)
 	if err != nil {
 		return nil, err
 	}

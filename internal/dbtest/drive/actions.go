@@ -40,9 +40,9 @@ func (g *generator) actions() []action {
 				if err := g.SetPolicy(ctx, g.policy(true)); err != nil {
 					return err
 				}
-				return g.Store.Admit(ctx, g.ref)
+				return g.admit(ctx)
 			}},
-			action{run.KindDeferred, 0, func(ctx context.Context) error { return g.Store.Admit(ctx, g.ref) }})
+			action{run.KindDeferred, 0, g.admit})
 	case s == run.WaitingForApproval:
 		return append(as, g.atGate()...)
 	case s == run.AwaitingVerification:
@@ -62,6 +62,11 @@ func (g *generator) actions() []action {
 			action{run.KindCancelConfirmed, 0.3, func(ctx context.Context) error { _, err := g.Reap(ctx, g.ref); return err }})
 	}
 	return append(append(as, g.disturbed()...), g.progress()...)
+}
+
+func (g *generator) admit(ctx context.Context) error {
+	_, err := g.Store.Admit(ctx, g.ref)
+	return err
 }
 
 func (g *generator) command(k run.Kind, way float64, c run.Command) action {
