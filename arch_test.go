@@ -28,7 +28,7 @@ var ground = []string{"internal/typeid"}
 var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
-	"internal/argv": {}, "internal/coalesce": {}, "internal/config": {}, "internal/fault": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
+	"internal/argv": {}, "internal/coalesce": {}, "internal/config": {}, "internal/fault": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
 	"internal/trail": {}, "internal/wire": {}, "internal/capability": {"internal/fault"},
 
 	// 1 domain: pure.
@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"web/ui": {"static"},
 	"web":    {"web/ui", "static", "internal/policy", "internal/run", "internal/patch"},
 	"handlers": {"internal/trail", "api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
-		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv"},
+		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv", "internal/loglines"},
 
 	// 5 wiring.
 	"internal/devmode": {"internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
@@ -109,7 +109,7 @@ var onlyIn = map[string][]string{
 }
 
 // pure are the packages without I/O, clock and chance: what they need arrives as an argument.
-var pure = []string{"internal/capability", "internal/schedule", "internal/policy", "internal/patch", "internal/run", "internal/judge"}
+var pure = []string{"internal/capability", "internal/loglines", "internal/schedule", "internal/policy", "internal/patch", "internal/run", "internal/judge"}
 
 var impureImports = []string{"os", "os/exec", "net", "net/http", "database/sql", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "io/fs"}
 

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -133,9 +134,9 @@ func (s *Store) append(ctx context.Context, tx pgx.Tx, h Holder, g sqlc.GuardLea
 		return wrap("store steps", s.q.UpsertSteps(ctx, tx, raw))
 	case "logs":
 		rows := make([]sqlc.LogChunk, 0, len(b.Chunks))
-		for _, c := range b.Chunks {
-			rows = append(rows, sqlc.LogChunk{TenantID: g.TenantID, RunID: g.RunID, AttemptNo: g.AttemptNo, LeaseID: h.Lease.ID,
-				Stream: c.Stream, CallID: c.CallID, Data: c.Data})
+		for i, c := range b.Chunks {
+			rows = append(rows, sqlc.LogChunk{ID: int64(i), TenantID: g.TenantID, RunID: g.RunID, AttemptNo: g.AttemptNo, LeaseID: h.Lease.ID,
+				Stream: c.Stream, CallID: c.CallID, Data: c.Data, Lines: int32(bytes.Count(c.Data, []byte("\n")))}) // #nosec G115 -- a chunk has at most 65536 bytes
 		}
 		raw, err := encode(rows)
 		if err != nil {

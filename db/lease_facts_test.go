@@ -41,7 +41,7 @@ func TestFacts(t *testing.T) {
 	binary := "\x00\xff\xfe \\x41 \u202e"
 	got(w.Store.Append(t.Context(), h, db.Batch{Sequence: 1, Chunks: []db.Chunk{{Stream: "stdout", CallID: "c1", Data: []byte(binary)},
 		{Stream: "stderr", Data: []byte(strings.Repeat("x", 64<<10))}}}))(t)
-	logs := got(w.Store.Logs(t.Context(), w.Tenant, at.Ref.Run, 0, 10))(t)
+	logs := got(w.Store.Logs(t.Context(), db.LogKey{Tenant: w.Tenant, Run: at.Ref.Run}, 0, 10))(t)
 	if len(logs) != 2 || string(logs[0].Data) != binary {
 		t.Errorf("%d chunks, the first %q", len(logs), logs[0].Data)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,41 +89,6 @@ func toStep(r sqlc.PageStepRow) StepInfo {
 		step.ExitCode = new(int(*r.ExitCode))
 	}
 	return step
-}
-
-// StepLog reads the newest chunks of one step's output, oldest first.
-func (s *Store) StepLog(ctx context.Context, tenant, id uuid.UUID, step StepInfo, chunks int32) ([]byte, error) {
-	rows, err := s.q.PageStepLog(ctx, s.pool, sqlc.PageStepLogParams{TenantID: tenant, RunID: id, LeaseID: step.Lease, CallID: step.Call, Count: chunks})
-	if err != nil {
-		return nil, fmt.Errorf("read step log: %w", err)
-	}
-	var all []byte
-	for _, r := range slices.Backward(rows) {
-		all = append(all, r.Data...)
-	}
-	return all, nil
-}
-
-// LogChunk is stored output.
-type LogChunk struct {
-	ID           int64
-	AttemptNo    int
-	Stream, Call string
-	Data         []byte
-	At           time.Time
-}
-
-// Logs lists at most limit chunks of a run's output after a position.
-func (s *Store) Logs(ctx context.Context, tenant, id uuid.UUID, after int64, limit int32) ([]LogChunk, error) {
-	rows, err := s.q.PageLogs(ctx, s.pool, tenant, id, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read logs: %w", err)
-	}
-	var all []LogChunk
-	for _, r := range rows {
-		all = append(all, LogChunk{r.ID, int(r.AttemptNo), r.Stream, r.CallID, r.Data, r.At.UTC()})
-	}
-	return all, nil
 }
 
 // ArtifactInfo is one stored artifact; Patch is set for those that the server parsed.

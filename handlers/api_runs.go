@@ -187,8 +187,20 @@ func (s *server) apiRunLogs(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.ownRun(r, id); err != nil {
 		return err
 	}
+	key := db.LogKey{Tenant: who(r).tenant, Run: id}
+	if raw := r.URL.Query().Get("step_id"); raw != "" {
+		stepID, err := typeid.Parse(typeid.Step, raw)
+		if err != nil {
+			return err
+		}
+		step, err := s.store.Step(r.Context(), key.Tenant, id, stepID)
+		if err != nil {
+			return err
+		}
+		key.Lease, key.Call = step.Lease, step.Call
+	}
 	// 100 chunks are 6 MiB; more in one answer helps nobody.
-	chunks, err := s.store.Logs(r.Context(), who(r).tenant, id, after, min(limit, 100))
+	chunks, err := s.store.Logs(r.Context(), key, after, min(limit, 100))
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func TestStaleLease(t *testing.T) {
 		t.Errorf("the run moved from version %d to %d", before.Version, after.Version)
 	}
 	t.Run("another worker with the same lease and token", func(t *testing.T) {
-		other := &lease{w.worker(t, "two"), l.as}
+		other := &lease{worker: w.worker(t, "two"), as: l.as}
 		other.post(t, sandbox).want(t, http.StatusConflict)
 		if a := other.call(t, "GET", "/runs/"+l.as.RunId, nil); a.StatusCode != http.StatusForbidden {
 			t.Errorf("a worker reads a run that it does not hold: %d", a.StatusCode)

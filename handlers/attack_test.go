@@ -127,10 +127,10 @@ func TestUploadWithoutALeaseStoresNothing(t *testing.T) {
 	w := newWorld(t)
 	w.cli(t, rita).call(t, "POST", "/tasks", wire.TaskCreate{Title: "t", Goal: "g", RepositoryId: typeid.Format(typeid.Repo, w.repo)}).want(t, http.StatusCreated)
 	l := w.worker(t, "holder").claim(t, wire.Execute)
-	thief := &lease{w.worker(t, "thief"), l.as}
+	thief := &lease{worker: w.worker(t, "thief"), as: l.as}
 	const content = "bytes of a thief"
 	thief.put(t, wire.ArtifactKindLog, content).want(t, http.StatusConflict)
-	stale := &lease{l.worker, l.as}
+	stale := &lease{worker: l.worker, as: l.as}
 	stale.as.FencingToken++
 	stale.put(t, wire.ArtifactKindLog, content).want(t, http.StatusConflict)
 	if _, err := w.artifacts.Read(t.Context(), db.DefaultTenant, sha(content), 1<<20); err == nil {

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -15,27 +14,6 @@ import (
 	"signalbox/internal/typeid"
 	"signalbox/web"
 )
-
-// maxLine bounds a shown line of a log, in bytes.
-const maxLine = 4000
-
-// logLines cuts a log into its last lines; total counts all, cut the characters dropped from overlong ones.
-func logLines(log []byte, most int) (lines []string, total, cut int) {
-	log = bytes.TrimSuffix(log, []byte("\n"))
-	if len(log) == 0 {
-		return nil, 0, 0
-	}
-	all := bytes.Split(log, []byte("\n"))
-	total = len(all)
-	for _, l := range all[max(len(all)-most, 0):] {
-		if len(l) > maxLine {
-			cut += len(l) - maxLine
-			l = l[:maxLine]
-		}
-		lines = append(lines, strings.ToValidUTF8(string(l), "\uFFFD"))
-	}
-	return lines, total, cut
-}
 
 func joinLines(lines []string) string { return strings.Join(lines, "\n") }
 
@@ -76,13 +54,15 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo)
 		return data, err
 	}
 	for _, step := range steps[max(len(steps)-maxSteps, 0):] {
-		var log []byte
+		v := stepView(step)
 		if step.State == run.StepRunning || step.State == run.StepFailed || step.State == run.StepTimedOut {
-			if log, err = s.store.StepLog(ctx, tenant, info.ID, step, 4); err != nil {
+			tail, total, err := s.stepTail(r, tenant, info.ID, step)
+			if err != nil {
 				return data, err
 			}
+			v.LogTail, v.LogLines = joinLines(tail), total
 		}
-		data.Steps = append(data.Steps, stepView(step, log))
+		data.Steps = append(data.Steps, v)
 	}
 	attempts, err := s.store.Attempts(ctx, tenant, info.ID)
 	if err != nil {

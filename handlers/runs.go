@@ -133,47 +133,11 @@ func (s *server) cancelPage(r *http.Request, info db.RunInfo) web.CancelPageData
 	return data
 }
 
-// getStep shows the log of one step.
-func (s *server) getStep(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "id", typeid.Run)
-	if err != nil {
-		return err
-	}
-	stepID, err := pathID(r, "step", typeid.Step)
-	if err != nil {
-		return err
-	}
-	p := who(r)
-	info, err := s.store.RunInfo(r.Context(), p.tenant, id)
-	if err != nil {
-		return err
-	}
-	step, err := s.store.Step(r.Context(), p.tenant, id, stepID)
-	if err != nil {
-		return err
-	}
-	log, err := s.store.StepLog(r.Context(), p.tenant, id, step, 200)
-	if err != nil {
-		return err
-	}
-	lines, total, cut := logLines(log, 2000)
-	return s.render(w, r, http.StatusOK, web.StepPage(web.StepPageData{
-		Shell: s.shell(r), RunID: typeid.Format(typeid.Run, id), Title: info.TaskTitle, Step: stepView(step, nil), Lines: lines,
-		FirstLine: total - len(lines) + 1, Total: total, Truncated: cut,
-	}))
-}
-
-func stepView(step db.StepInfo, log []byte) web.StepView {
-	v := web.StepView{
+func stepView(step db.StepInfo) web.StepView {
+	return web.StepView{
 		ID: typeid.Format(typeid.Step, step.ID), Name: step.Name, Kind: step.Kind, State: string(step.State), Attempt: step.AttemptNo,
 		Started: step.StartedAt, Ended: ended(step.FinishedAt), ExitCode: step.ExitCode, Reason: step.Summary,
 	}
-	if len(log) > 0 {
-		lines, total, _ := logLines(log, maxTailLines)
-		v.LogLines = total
-		v.LogTail = joinLines(lines)
-	}
-	return v
 }
 
 // postRunCancel asks for the run to be cancelled. The page shows the request at once; it is confirmed by the worker.

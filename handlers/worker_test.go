@@ -42,7 +42,8 @@ type worker struct {
 // lease is one assignment in the worker's hands.
 type lease struct {
 	*worker
-	as wire.Assignment
+	as   wire.Assignment
+	sent map[string]int64 // batches of facts, by kind
 }
 
 // claim waits for one assignment of the phase.
@@ -52,7 +53,7 @@ func (k *worker) claim(t testing.TB, phase wire.Phase) *lease {
 	if len(ack.Assignments) != 1 {
 		t.Fatalf("%d assignments for %s, want 1", len(ack.Assignments), phase)
 	}
-	return &lease{k, ack.Assignments[0]}
+	return &lease{worker: k, as: ack.Assignments[0]}
 }
 
 func (l *lease) post(t testing.TB, c wire.RunCommand, headers ...string) answer {

@@ -178,11 +178,6 @@ ON CONFLICT (lease_id, call_id) DO UPDATE SET state = excluded.state, summary = 
     duration_ms = excluded.duration_ms, finished_at = excluded.finished_at
 WHERE steps.state IN ('PENDING', 'RUNNING');
 
--- name: InsertLogs :exec
-INSERT INTO log_chunks (tenant_id, run_id, attempt_no, lease_id, stream, call_id, data)
-SELECT c.tenant_id, c.run_id, c.attempt_no, c.lease_id, c.stream, c.call_id, c.data
-FROM jsonb_populate_recordset(NULL::log_chunks, @chunks::jsonb) c;
-
 -- name: InsertUsage :exec
 INSERT INTO usages (tenant_id, run_id, attempt_no, lease_id, provider, model, source, input_tokens, output_tokens, tool_calls, agent_iterations, tool_ms,
     sandbox_ms, provider_calls, cost_micros)

@@ -142,15 +142,6 @@ FROM steps WHERE tenant_id = @tenant_id AND run_id = @run_id AND steps.seq > @af
 SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
 FROM steps WHERE tenant_id = $1 AND run_id = $2 AND id = $3;
 
--- name: PageStepLog :many
--- The newest chunks of one step, newest first; the reader turns them round.
-SELECT id, stream, data FROM log_chunks
-WHERE tenant_id = @tenant_id AND run_id = @run_id AND lease_id = @lease_id AND call_id = @call_id
-ORDER BY id DESC LIMIT @count;
-
--- name: PageLogs :many
-SELECT id, attempt_no, stream, call_id, data, at FROM log_chunks WHERE tenant_id = $1 AND run_id = $2 AND id > $3 ORDER BY id LIMIT $4;
-
 -- name: PageArtifacts :many
 SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.late, a.created_at, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
 FROM artifacts a LEFT JOIN patches p ON p.artifact_id = a.id

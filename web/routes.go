@@ -27,7 +27,12 @@ import (
 //	GET  /runs/{id}/stream        server-sent events ?after=SEQ (RunLive fragments) &rows=none &level=
 //	GET  /runs/{id}/cancel        CancelPage
 //	POST /runs/{id}/cancel        reason, idempotency_key
-//	GET  /runs/{id}/steps/{step}  StepPage: one step's log
+//	GET  /runs/{id}/logs          LogsPage: what was printed, by attempts
+//	GET  /runs/{id}/logs/{lease}  LogPage: what a phase printed ?at=N | N-M (around these lines) | ?from=N (from there on) | ?all=1
+//	                              &q= (search) &hit=K (hits from the K-th on) &t=utc|local &wrap=1
+//	GET  /runs/{id}/logs/{lease}/stream  server-sent events ?after=LINES (LogLive fragments) &t=
+//	GET  /runs/{id}/logs/{lease}/raw     the whole log, as a download
+//	GET  /runs/{id}/steps/{step}  LogPage: what one step printed, with the same members, and the same two below it
 //	GET  /runs/{id}/patch         the newest stored patch, as a download; ?revision=N
 //	GET  /artifacts/{id}          an artifact, always as a download
 //	GET  /gates/{id}              GatePage           ?view=split &w=1 (white space left out) &since=N (compared with revision N)
@@ -137,6 +142,12 @@ func RunPatchURL(id string) string { return sub("/runs", id, "patch") }
 
 // StepURL is the page of one step's log.
 func StepURL(run, step string) string { return sub("/runs", run, "steps", step) }
+
+// LogsURL lists a run's logs.
+func LogsURL(run string) string { return sub("/runs", run, "logs") }
+
+// LogURL is the page of what a phase printed, under a lease.
+func LogURL(run, lease string) string { return sub("/runs", run, "logs", lease) }
 
 // ArtifactURL downloads an artifact.
 func ArtifactURL(id string) string { return sub("/artifacts", id) }

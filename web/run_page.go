@@ -149,18 +149,6 @@ type ArtifactView struct {
 	Late     bool // stored after the lease had ended
 }
 
-// StepPageData is the page of one step's log.
-type StepPageData struct {
-	Shell
-	RunID     string
-	Title     string
-	Step      StepView
-	Lines     []string // raw
-	FirstLine int      // number of Lines[0], from 1
-	Total     int
-	Truncated int // characters cut from overlong lines
-}
-
 // RunLiveData is one message of a run's event stream.
 type RunLiveData struct {
 	RunParts

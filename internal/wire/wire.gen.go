@@ -3155,6 +3155,9 @@ type ReadRunLogsParams struct {
 	// After Only chunks with a greater id.
 	After *int64 `form:"after,omitempty" json:"after,omitempty"`
 
+	// StepId Only what this step printed.
+	StepId *string `form:"step_id,omitempty" json:"step_id,omitempty"`
+
 	// Limit At most so many items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
@@ -6879,6 +6882,18 @@ func NewReadRunLogsRequest(server string, runId RunId, params *ReadRunLogsParams
 		if params.After != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.StepId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step_id", *params.StepId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

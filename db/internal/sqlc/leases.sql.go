@@ -607,17 +607,6 @@ func (q *Queries) HoldOffClaims(ctx context.Context, db DBTX) error {
 	return err
 }
 
-const insertLogs = `-- name: InsertLogs :exec
-INSERT INTO log_chunks (tenant_id, run_id, attempt_no, lease_id, stream, call_id, data)
-SELECT c.tenant_id, c.run_id, c.attempt_no, c.lease_id, c.stream, c.call_id, c.data
-FROM jsonb_populate_recordset(NULL::log_chunks, $1::jsonb) c
-`
-
-func (q *Queries) InsertLogs(ctx context.Context, db DBTX, chunks json.RawMessage) error {
-	_, err := db.Exec(ctx, insertLogs, chunks)
-	return err
-}
-
 const insertUsage = `-- name: InsertUsage :exec
 INSERT INTO usages (tenant_id, run_id, attempt_no, lease_id, provider, model, source, input_tokens, output_tokens, tool_calls, agent_iterations, tool_ms,
     sandbox_ms, provider_calls, cost_micros)

@@ -252,6 +252,9 @@ type LogChunk struct {
 	CallID    string      `json:"call_id"`
 	Data      bytea.Bytes `json:"data"`
 	At        time.Time   `json:"at"`
+	Lines     int32       `json:"lines"`
+	LineEnd   int64       `json:"line_end"`
+	ByteEnd   int64       `json:"byte_end"`
 }
 
 type LoginCode struct {

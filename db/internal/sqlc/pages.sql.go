@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"signalbox/db/internal/bytea"
 )
 
 const anyRun = `-- name: AnyRun :one
@@ -634,51 +633,6 @@ func (q *Queries) PageGates(ctx context.Context, db DBTX, arg PageGatesParams) (
 	return items, nil
 }
 
-const pageLogs = `-- name: PageLogs :many
-SELECT id, attempt_no, stream, call_id, data, at FROM log_chunks WHERE tenant_id = $1 AND run_id = $2 AND id > $3 ORDER BY id LIMIT $4
-`
-
-type PageLogsRow struct {
-	ID        int64       `json:"id"`
-	AttemptNo int32       `json:"attempt_no"`
-	Stream    string      `json:"stream"`
-	CallID    string      `json:"call_id"`
-	Data      bytea.Bytes `json:"data"`
-	At        time.Time   `json:"at"`
-}
-
-func (q *Queries) PageLogs(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, iD int64, limit int32) ([]PageLogsRow, error) {
-	rows, err := db.Query(ctx, pageLogs,
-		tenantID,
-		runID,
-		iD,
-		limit,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PageLogsRow
-	for rows.Next() {
-		var i PageLogsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.AttemptNo,
-			&i.Stream,
-			&i.CallID,
-			&i.Data,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const pagePulls = `-- name: PagePulls :many
 SELECT p.id, p.repository_id, p.task_id, p.run_id, p.number, p.state, p.url, p.title, p.body, p.head_branch, p.base_branch, p.head_sha, p.merge_sha,
        p.created_at, p.updated_at, r.name AS repository_name, r.clone_url, f.kind AS forge_kind, coalesce(u.name, '')::text AS merged_by_name
@@ -926,53 +880,6 @@ func (q *Queries) PageStep(ctx context.Context, db DBTX, tenantID uuid.UUID, run
 		&i.Seq,
 	)
 	return i, err
-}
-
-const pageStepLog = `-- name: PageStepLog :many
-SELECT id, stream, data FROM log_chunks
-WHERE tenant_id = $1 AND run_id = $2 AND lease_id = $3 AND call_id = $4
-ORDER BY id DESC LIMIT $5
-`
-
-type PageStepLogParams struct {
-	TenantID uuid.UUID `json:"tenant_id"`
-	RunID    uuid.UUID `json:"run_id"`
-	LeaseID  uuid.UUID `json:"lease_id"`
-	CallID   string    `json:"call_id"`
-	Count    int32     `json:"count"`
-}
-
-type PageStepLogRow struct {
-	ID     int64       `json:"id"`
-	Stream string      `json:"stream"`
-	Data   bytea.Bytes `json:"data"`
-}
-
-// The newest chunks of one step, newest first; the reader turns them round.
-func (q *Queries) PageStepLog(ctx context.Context, db DBTX, arg PageStepLogParams) ([]PageStepLogRow, error) {
-	rows, err := db.Query(ctx, pageStepLog,
-		arg.TenantID,
-		arg.RunID,
-		arg.LeaseID,
-		arg.CallID,
-		arg.Count,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PageStepLogRow
-	for rows.Next() {
-		var i PageStepLogRow
-		if err := rows.Scan(&i.ID, &i.Stream, &i.Data); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const pageSteps = `-- name: PageSteps :many
