@@ -8,6 +8,7 @@ import (
 	"signalbox/db"
 	"signalbox/internal/dbtest"
 	"signalbox/internal/dbtest/drive"
+	"signalbox/internal/fault"
 	"signalbox/internal/run"
 )
 
@@ -144,6 +145,44 @@ func TestOneWorkersWordStopsNobodyForADay(t *testing.T) {
 	dbtest.Advance(t, w.db, 37*time.Minute)
 	if l := w.asked(t); l.Ref != waiting {
 		t.Errorf("%v tries first", l.Ref)
+	}
+}
+
+// R-TEST-17, R-Q-7, R-TEN: who is paused since when, until when and by whose run is there to see, the run in its own tenant
+// only; an administrator of the installation ends the pause, once and on record, and whoever waits is given work.
+func TestPauseIsSeenAndEnded(t *testing.T) {
+	t.Parallel()
+	w, failed, waiting := parked(t)
+	ctx := t.Context()
+	other := drive.New(t, w.db, drive.Options{Tenant: "blue", Store: w.Store})
+	ps := got(w.Store.ProviderPauses(ctx, w.Tenant))(t)
+	if len(ps) != 1 || ps[0].Provider != "stoic" || ps[0].Run != failed.Run || ps[0].Title != "A change" || ps[0].By != w.Requester.Name || ps[0].Reason != "429" ||
+		ps[0].Failures != 1 || ps[0].Due || ps[0].Probing || !ps[0].Since.Before(ps[0].Until) {
+		t.Errorf("%+v", ps)
+	}
+	if ps := got(w.Store.ProviderPauses(ctx, other.Tenant))(t); len(ps) != 0 {
+		t.Errorf("a tenant without work of the provider sees %+v", ps)
+	}
+	got(other.To(ctx, run.Queued))(t)
+	got(w.Owner.Exec(ctx, `UPDATE run_queue SET provider = 'stoic' WHERE tenant_id = $1`, other.Tenant))(t)
+	ps = got(w.Store.ProviderPauses(ctx, other.Tenant))(t)
+	if len(ps) != 1 || ps[0].Title != "" || ps[0].By != "" || ps[0].Reason != "" || ps[0].Run == failed.Run {
+		t.Errorf("another tenant sees %+v", ps)
+	}
+	refusal(t, w.Store.ResumeProvider(ctx, other.Request(other.Admin, "resume"), "stoic"), fault.Forbidden, "Nothing was changed: the pause of a provider holds for all tenants")
+	if n := len(w.ask(t)); n != 0 {
+		t.Fatalf("%d were given out during the pause", n)
+	}
+	in := w.Request(w.Admin, "resume")
+	in.Audit = &db.Audit{Tenant: w.Tenant, By: w.Admin.Actor(), Channel: "page", Action: "provider.resume", ObjectType: "provider", ObjectID: "stoic", Result: "recorded"}
+	must(t, w.Store.ResumeProvider(ctx, in, "stoic"))
+	must(t, w.Store.ResumeProvider(ctx, in, "stoic")) // the same form sent twice
+	refusal(t, w.Store.ResumeProvider(ctx, w.Request(w.Admin, "again"), "stoic"), fault.Conflict, "Nothing was changed: provider stoic is not paused")
+	if l := w.asked(t); l.Ref != waiting {
+		t.Errorf("%v was given", l.Ref)
+	}
+	if n := w.count(t, `SELECT count(*) FROM audit_log WHERE action = 'provider.resume'`); n != 1 {
+		t.Errorf("%d lines in the audit, want 1", n)
 	}
 }
 

@@ -78,6 +78,8 @@ func flash(name string) *web.Flash {
 		return web.Done("The queue is paused. What runs goes on.")
 	case "queue-resumed":
 		return web.Done("The queue gives out work again.")
+	case "provider-resumed":
+		return web.Done("The provider's work is given out again.")
 	case "worker-drained":
 		return web.Done("The worker is asked to finish and end; it hears of it with its next heartbeat.")
 	case "run-resumed":

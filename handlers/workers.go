@@ -43,6 +43,9 @@ func (s *server) workersPage(w http.ResponseWriter, r *http.Request, code int, d
 	if err := s.planeRows(r, &data); err != nil {
 		return err
 	}
+	if err := s.providerRows(r, &data); err != nil {
+		return err
+	}
 	waiting, err := s.store.Waiting(r.Context(), p.tenant, waitingShown)
 	if err != nil {
 		return err

@@ -19,6 +19,40 @@ func audited(t *testing.T, w *world, action string) (n int64) {
 	return n
 }
 
+// R-TEST-17, R-Q-7: the page and the API show a provider that asked to slow down; an administrator ends its pause, without a
+// script, and nobody else is offered to.
+func TestPausedProvider(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin := w.signedIn(t, idPerson{sub: "ada", name: "Ada Admin", groups: []string{"admins"}})
+	viewer := w.signedIn(t, idPerson{sub: "vera", name: "Vera Viewer", groups: []string{"viewers"}})
+	if admin.get(t, "/workers").want(t, http.StatusOK).page(t).Find("#providers").Length() != 0 {
+		t.Error("a section about nothing")
+	}
+	owner := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
+	defer owner.Close(t.Context())
+	got(owner.Exec(t.Context(), `INSERT INTO provider_pauses (provider, until, failures, reason) VALUES ('stoic', now() + interval '9 minutes', 3, 'not for everybody')`))(t)
+	form := url.Values{"provider": {"stoic"}, "idempotency_key": {db.NewSecret()}}
+	seen := viewer.get(t, "/workers").want(t, http.StatusOK)
+	if !strings.Contains(seen.body, "Provider stoic asked to slow down.") || !strings.Contains(seen.body, "3 times in a row") || strings.Contains(seen.body, "not for everybody") ||
+		seen.page(t).Find("form[action='/workers/providers/resume']").Length() != 0 {
+		t.Errorf("a viewer sees:\n%s", seen.body)
+	}
+	viewer.post(t, "/workers/providers/resume", form).want(t, http.StatusForbidden)
+	if admin.get(t, "/workers").want(t, http.StatusOK).page(t).Find("form[action='/workers/providers/resume']").Length() != 1 {
+		t.Error("an administrator is offered no way to end the pause")
+	}
+	admin.post(t, "/workers/providers/resume", form).want(t, http.StatusSeeOther)
+	admin.post(t, "/workers/providers/resume", form).want(t, http.StatusSeeOther) // sent twice
+	refused := admin.post(t, "/workers/providers/resume", url.Values{"provider": {"stoic"}, "idempotency_key": {db.NewSecret()}}).want(t, http.StatusConflict)
+	if !strings.Contains(refused.body, "provider stoic is not paused") {
+		t.Errorf("refused:\n%s", refused.body)
+	}
+	if n := audited(t, w, "provider.resume"); n != 1 {
+		t.Errorf("%d lines in the audit, want 1", n)
+	}
+}
+
 // R-Q-7, R-Q-9, R-Q-10, R-WRK-1: the page says first how things are, shows every queue, worker and waiting run with its
 // reason, and an administrator pauses and resumes a queue from it without a script, for a reason that is kept.
 func TestWorkersPage(t *testing.T) {

@@ -30,6 +30,23 @@ ON CONFLICT (tenant_id, queue) DO NOTHING;
 -- name: ResumeQueue :execrows
 DELETE FROM paused_queues WHERE tenant_id = $1 AND queue = $2;
 
+-- name: ProviderPauses :many
+-- The providers that are left alone, for all tenants; of the run that was turned away last no more than its own tenant may see.
+-- Who works with a provider is each tenant's own business, so that only the installation sees those of others.
+SELECT p.provider, p.since, p.until, p.failures, (p.until <= clock_timestamp())::boolean AS due,
+    EXISTS (SELECT 1 FROM run_leases l WHERE l.run_id = p.probe AND l.phase = 'execute')::boolean AS probing,
+    coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS run_id, coalesce(t.title, '')::text AS title, coalesce(u.name, '')::text AS by,
+    (CASE WHEN r.id IS NULL THEN '' ELSE p.reason END)::text AS reason
+FROM provider_pauses p LEFT JOIN runs r ON r.id = p.run_id AND r.tenant_id = @tenant_id LEFT JOIN tasks t ON t.id = r.task_id LEFT JOIN users u ON u.id = t.requested_by
+WHERE @tenant_id = @installation::uuid OR r.id IS NOT NULL
+    OR EXISTS (SELECT 1 FROM run_queue q WHERE q.tenant_id = @tenant_id AND q.provider = p.provider)
+    OR EXISTS (SELECT 1 FROM run_delayed d WHERE d.tenant_id = @tenant_id AND d.provider = p.provider)
+    OR EXISTS (SELECT 1 FROM run_leases h WHERE h.tenant_id = @tenant_id AND h.provider = p.provider)
+ORDER BY p.provider;
+
+-- name: ResumeProvider :execrows
+DELETE FROM provider_pauses WHERE provider = $1;
+
 -- name: PageQueues :many
 -- The tenant's queues: what waits, what is under way, and what came and went a minute, over the last ten or, where more
 -- happened, over the newest 20,000 events of all tenants: what it costs does not grow with the log.

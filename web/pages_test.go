@@ -242,6 +242,10 @@ func sampleWorkers() web.WorkersPageData {
 			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zu", Name: "harbour-2", State: "STALE", HeartbeatAt: ago(48 * time.Second), StaleAfter: 30 * time.Second, Version: "0.0.9", VersionSkew: true, Isolation: "process", Unsafe: true, Roles: []string{"execute"}, Slots: 2, LastError: "sandbox self-test failed"},
 			{ID: "wrk_01jdx3h4k8e5q9v2m7c6b1a0zv", Name: "harbour-3", State: "STOPPED", HeartbeatAt: ago(time.Hour), StaleAfter: 30 * time.Second, Version: "0.1.0", Isolation: "bwrap", Roles: []string{"execute"}, Slots: 2},
 		},
+		Providers: []web.ProviderRow{
+			{Name: "stoic", Since: ago(4 * time.Minute), Until: now.Add(9 * time.Minute), Failures: 2, RunID: runID, Title: "Replace the YAML library", By: "Rita Requester", Reason: "429 Too Many Requests", ResumeKey: "KD"},
+			{Name: "terse", Since: ago(time.Hour), Until: ago(time.Minute), Failures: 1, Due: true},
+		},
 		Waiting: []web.WaitingRow{{RunID: runID, Title: "Add a health check", Queue: "java", Phase: "execute", Since: ago(42 * time.Second), Reason: "No live worker offers jdk >= 21."}},
 		Stuck:   []web.StuckRow{{RunID: runID, Title: "Remove dead flags", Worker: "harbour-2", Expired: ago(18 * time.Second), Heartbeat: ago(48 * time.Second), Key: "KC"}},
 		Advice: web.AdviceView{Words: "2 runs fit at once, bound by sandbox slots.", Binds: "sandbox slots",

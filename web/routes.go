@@ -52,6 +52,7 @@ import (
 //	GET  /workers                 WorkersPage
 //	POST /workers/queues/pause    queue, reason, idempotency_key
 //	POST /workers/queues/resume   queue, idempotency_key
+//	POST /workers/providers/resume provider, idempotency_key
 //	POST /workers/{id}/drain      idempotency_key
 //	GET  /tokens                  TokensPage
 //	POST /tokens                  name, scopes (repeated), days, idempotency_key

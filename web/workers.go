@@ -14,6 +14,7 @@ type WorkersPageData struct {
 	QueueDepth   int
 	OldestQueued time.Time // zero: nothing queued
 	Queues       []QueueRow
+	Providers    []ProviderRow
 	Rows         []WorkerRow
 	// Waiting are the items that have waited longest; there may be more, as QueueDepth says.
 	Waiting []WaitingRow
@@ -41,6 +42,20 @@ type QueueRow struct {
 	PauseReason string
 	Own         bool
 	PauseKey    string
+}
+
+// ProviderRow is a model provider that is left alone by everybody.
+type ProviderRow struct {
+	Name string
+	// Since is when the first in a row was turned away, Until when one run tries; Due says that this is over, Probing that one does.
+	Since, Until time.Time
+	Failures     int
+	Due, Probing bool
+	// RunID, Title and By are the run that was turned away last and who asked for it, Reason what its worker said; empty
+	// where it is another tenant's.
+	RunID, Title, By, Reason string
+	// ResumeKey is of the button that ends the pause; empty where the reader may not.
+	ResumeKey string
 }
 
 // WorkerRow is one boot of a worker; State is computed by the reader from the heartbeat.
@@ -126,6 +141,9 @@ func healthSentence(d WorkersPageData) (title, rest string, tone ui.Tone) {
 			problems = append(problems, fmt.Sprintf("Queue %s is paused and %s.", q.Name, ui.Count(q.Depth, "run waits", "runs wait")))
 		}
 	}
+	for _, p := range d.Providers {
+		problems = append(problems, fmt.Sprintf("Provider %s asked to slow down.", p.Name))
+	}
 	queued := "Nothing is queued."
 	if d.QueueDepth > 0 {
 		queued = ui.Count(d.QueueDepth, "run is", "runs are") + " queued."
@@ -170,6 +188,39 @@ func rate(perMinute float64) string {
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", perMinute), ".0")
 }
+
+// providerWhen says when a provider that asked to slow down is tried again.
+func providerWhen(p ProviderRow) string {
+	switch {
+	case p.Probing:
+		return "One run tries it now; the others follow when it gets through."
+	case p.Due:
+		return "The next run tries it; the others follow when it gets through."
+	}
+	return "Left alone until " + ui.Clock(p.Until) + "; then one run tries it."
+}
+
+// turnedAway says how often; the time of the first follows.
+func turnedAway(p ProviderRow) string {
+	if p.Failures == 1 {
+		return "Turned a run away"
+	}
+	return fmt.Sprintf("Turned runs away %d times in a row, first", p.Failures)
+}
+
+// lastWords say whose run was turned away last and what its worker said; they follow the run's title.
+func lastWords(p ProviderRow) (words string) {
+	if p.By != "" {
+		words = " of " + p.By
+	}
+	if p.Reason != "" {
+		words += ": " + p.Reason
+	}
+	return words
+}
+
+// ProviderResumeURL takes the POST that ends the pause of a model provider.
+const ProviderResumeURL = "/workers/providers/resume"
 
 // QueuePauseURL and QueueResumeURL take the POST that stops or goes on with a queue.
 const (

@@ -135,6 +135,12 @@ func TestCommandLine(t *testing.T) {
 	}
 	adam.no("is paused already", "queue", "pause", "default", "--reason", "Again.")
 	adam.ok("queue", "resume", "default")
+	if out := rita.ok("providers", "list"); !strings.HasPrefix(out, "PROVIDER") {
+		t.Errorf("providers list: %s", out)
+	}
+	rita.no("needs the role admin", "providers", "resume", "stoic")
+	adam.no("is not paused", "providers", "resume", "stoic")
+	adam.no("no name of a provider", "providers", "resume", "a b")
 	adam.no("no such worker", "workers", "drain", "wrk_01m8m1aqhhfh1vgchmwcf2qjxb")
 	rita.no("no repository named", "task", "submit", "--repository", "nothing", "--title", "t", "--goal", "g")
 	ana.no("needs the role requester", "task", "submit", "--repository", "acme/api", "--title", "t", "--goal", "g")

@@ -32,6 +32,7 @@ type commands struct {
 	Resume           resumeCmd           `cmd:"" help:"Let a run that seems to stand still go on, and say what was found."`
 	Gate             gateCmd             `cmd:"" help:"Decide what waits for a person."`
 	Queue            queueCmd            `cmd:"" help:"Look at queues, pause and resume them."`
+	Providers        providersCmd        `cmd:"" help:"Look at model providers that asked to slow down, and end their pauses."`
 	Workers          workersCmd          `cmd:"" help:"Look at workers, and be told how many fit."`
 	Repository       repositoryCmd       `cmd:"" help:"Register repositories."`
 	Token            tokenCmd            `cmd:"" help:"Make and revoke API tokens."`

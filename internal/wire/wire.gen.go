@@ -1860,6 +1860,36 @@ type PatchSubmitted struct {
 	Summary string `json:"summary,omitempty,omitzero"`
 }
 
+// PausedProvider A model provider that asked to slow down.
+type PausedProvider struct {
+	// Failures How many times in a row it turned somebody away.
+	Failures int `json:"failures"`
+
+	// Probing A run tries it now.
+	Probing bool `json:"probing"`
+
+	// Provider Its name in the policy's routing.
+	Provider string `json:"provider"`
+
+	// Reason What its worker said.
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// RequestedBy Who asked for it.
+	RequestedBy string `json:"requested_by,omitempty,omitzero"`
+
+	// RunId The run that was turned away last, `run_…`; missing where it is another tenant's.
+	RunId string `json:"run_id,omitempty,omitzero"`
+
+	// RunTitle Of its task.
+	RunTitle string `json:"run_title,omitempty,omitzero"`
+
+	// Since When the first run in a row was turned away.
+	Since time.Time `json:"since"`
+
+	// Until When one run tries it.
+	Until time.Time `json:"until"`
+}
+
 // Phase The kind of work a lease is for: execute changes code, verify checks the stored patch on a fresh checkout, publish pushes it.
 type Phase string
 
@@ -1960,6 +1990,12 @@ type Problem struct {
 
 	// Version The run's version, where the answer concerns a run.
 	Version int64 `json:"version,omitempty,omitzero"`
+}
+
+// ProviderList Model providers that are left alone.
+type ProviderList struct {
+	// Paused By name.
+	Paused []PausedProvider `json:"paused"`
 }
 
 // PublishPlan What exactly to publish. The server wrote the texts; the agent's words in them are fenced.
@@ -3057,6 +3093,12 @@ type ListLocalPullsParams struct {
 	Branch *string `form:"branch,omitempty" json:"branch,omitempty"`
 }
 
+// ResumeProviderParams defines parameters for ResumeProvider.
+type ResumeProviderParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // PauseQueueParams defines parameters for PauseQueue.
 type PauseQueueParams struct {
 	// IdempotencyKey Made by the sender, the same for every repetition of one request.
@@ -3531,6 +3573,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /me (the `GetPrincipal` operationId).
 	GetPrincipal(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListProviders Model providers that asked to slow down
+	//
+	// They are left alone by all tenants. Your tenant sees those that its work waits for, the default tenant all; which run was turned away is told in its own tenant only.
+	//
+	// Corresponds with GET /providers (the `ListProviders` operationId).
+	ListProviders(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeProvider End the pause of a model provider
+	//
+	// For everybody, so only an administrator of the default tenant may. Who is turned away after that pauses it again.
+	//
+	// Corresponds with POST /providers/{provider}/resume (the `ResumeProvider` operationId).
+	ResumeProvider(ctx context.Context, provider string, params *ResumeProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListQueues Queues, and what waits in them for which reason
 	//
@@ -4323,6 +4379,40 @@ func (c *Client) Logout(ctx context.Context, reqEditors ...RequestEditorFn) (*ht
 // Corresponds with GET /me (the `GetPrincipal` operationId).
 func (c *Client) GetPrincipal(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPrincipalRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListProviders Model providers that asked to slow down
+//
+// They are left alone by all tenants. Your tenant sees those that its work waits for, the default tenant all; which run was turned away is told in its own tenant only.
+//
+// Corresponds with GET /providers (the `ListProviders` operationId).
+func (c *Client) ListProviders(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListProvidersRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeProvider End the pause of a model provider
+//
+// For everybody, so only an administrator of the default tenant may. Who is turned away after that pauses it again.
+//
+// Corresponds with POST /providers/{provider}/resume (the `ResumeProvider` operationId).
+func (c *Client) ResumeProvider(ctx context.Context, provider string, params *ResumeProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeProviderRequest(c.Server, provider, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6028,6 +6118,80 @@ func NewGetPrincipalRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListProvidersRequest constructs an http.Request for the ListProviders method
+func NewListProvidersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/providers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeProviderRequest constructs an http.Request for the ResumeProvider method
+func NewResumeProviderRequest(server string, provider string, params *ResumeProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "provider", provider, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/providers/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
 	}
 
 	return req, nil
@@ -8332,6 +8496,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /me (the `GetPrincipal` operationId).
 	GetPrincipalWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPrincipalResponse, error)
 
+	// ListProvidersWithResponse Model providers that asked to slow down
+	//
+	// They are left alone by all tenants. Your tenant sees those that its work waits for, the default tenant all; which run was turned away is told in its own tenant only.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /providers (the `ListProviders` operationId).
+	ListProvidersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListProvidersResponse, error)
+
+	// ResumeProviderWithResponse End the pause of a model provider
+	//
+	// For everybody, so only an administrator of the default tenant may. Who is turned away after that pauses it again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /providers/{provider}/resume (the `ResumeProvider` operationId).
+	ResumeProviderWithResponse(ctx context.Context, provider string, params *ResumeProviderParams, reqEditors ...RequestEditorFn) (*ResumeProviderResponse, error)
+
 	// ListQueuesWithResponse Queues, and what waits in them for which reason
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9543,6 +9725,95 @@ func (r GetPrincipalResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetPrincipalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListProvidersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProviderList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListProvidersResponse) GetJSON200() *ProviderList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListProvidersResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListProvidersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListProvidersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListProvidersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListProvidersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeProviderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResumeProviderResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeProviderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeProviderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeProviderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeProviderResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11774,6 +12045,36 @@ func (c *ClientWithResponses) GetPrincipalWithResponse(ctx context.Context, reqE
 	return ParseGetPrincipalResponse(rsp)
 }
 
+// ListProvidersWithResponse Model providers that asked to slow down
+//
+// They are left alone by all tenants. Your tenant sees those that its work waits for, the default tenant all; which run was turned away is told in its own tenant only.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /providers (the `ListProviders` operationId).
+func (c *ClientWithResponses) ListProvidersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListProvidersResponse, error) {
+	rsp, err := c.ListProviders(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListProvidersResponse(rsp)
+}
+
+// ResumeProviderWithResponse End the pause of a model provider
+//
+// For everybody, so only an administrator of the default tenant may. Who is turned away after that pauses it again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /providers/{provider}/resume (the `ResumeProvider` operationId).
+func (c *ClientWithResponses) ResumeProviderWithResponse(ctx context.Context, provider string, params *ResumeProviderParams, reqEditors ...RequestEditorFn) (*ResumeProviderResponse, error) {
+	rsp, err := c.ResumeProvider(ctx, provider, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeProviderResponse(rsp)
+}
+
 // ListQueuesWithResponse Queues, and what waits in them for which reason
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13103,6 +13404,68 @@ func ParseGetPrincipalResponse(rsp *http.Response) (*GetPrincipalResponse, error
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListProvidersResponse parses an HTTP response from a ListProvidersWithResponse call
+func ParseListProvidersResponse(rsp *http.Response) (*ListProvidersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListProvidersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProviderList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeProviderResponse parses an HTTP response from a ResumeProviderWithResponse call
+func ParseResumeProviderResponse(rsp *http.Response) (*ResumeProviderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeProviderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

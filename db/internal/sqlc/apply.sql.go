@@ -237,13 +237,13 @@ func (q *Queries) WriteOutbox(ctx context.Context, db DBTX, outbox json.RawMessa
 }
 
 const writePauses = `-- name: WritePauses :exec
-INSERT INTO provider_pauses (provider, until, failures, reason, since)
-SELECT DISTINCT ON (p.provider) p.provider, p.until, p.failures, p.reason, clock_timestamp()
+INSERT INTO provider_pauses (provider, until, failures, reason, since, run_id)
+SELECT DISTINCT ON (p.provider) p.provider, p.until, p.failures, p.reason, clock_timestamp(), u.id
 FROM jsonb_to_recordset($1::jsonb) AS p(run_id uuid, provider text, until timestamptz, failures int, reason text)
 CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY p.provider, p.until DESC
 ON CONFLICT (provider) DO UPDATE SET until = greatest(provider_pauses.until, excluded.until),
-    failures = greatest(provider_pauses.failures, excluded.failures), reason = excluded.reason, probe = NULL
+    failures = greatest(provider_pauses.failures, excluded.failures), reason = excluded.reason, run_id = excluded.run_id, probe = NULL
 `
 
 // A provider asked to slow down: nobody's work with it is given out before the time. Those who fail at once make the

@@ -391,6 +391,7 @@ type ProviderPause struct {
 	Probe    *uuid.UUID `json:"probe"`
 	Reason   string     `json:"reason"`
 	Since    time.Time  `json:"since"`
+	RunID    *uuid.UUID `json:"run_id"`
 }
 
 type PullRequest struct {

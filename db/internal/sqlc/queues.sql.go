@@ -277,6 +277,77 @@ func (q *Queries) PausedQueues(ctx context.Context, db DBTX) ([]PausedQueue, err
 	return items, nil
 }
 
+const providerPauses = `-- name: ProviderPauses :many
+SELECT p.provider, p.since, p.until, p.failures, (p.until <= clock_timestamp())::boolean AS due,
+    EXISTS (SELECT 1 FROM run_leases l WHERE l.run_id = p.probe AND l.phase = 'execute')::boolean AS probing,
+    coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS run_id, coalesce(t.title, '')::text AS title, coalesce(u.name, '')::text AS by,
+    (CASE WHEN r.id IS NULL THEN '' ELSE p.reason END)::text AS reason
+FROM provider_pauses p LEFT JOIN runs r ON r.id = p.run_id AND r.tenant_id = $1 LEFT JOIN tasks t ON t.id = r.task_id LEFT JOIN users u ON u.id = t.requested_by
+WHERE $1 = $2::uuid OR r.id IS NOT NULL
+    OR EXISTS (SELECT 1 FROM run_queue q WHERE q.tenant_id = $1 AND q.provider = p.provider)
+    OR EXISTS (SELECT 1 FROM run_delayed d WHERE d.tenant_id = $1 AND d.provider = p.provider)
+    OR EXISTS (SELECT 1 FROM run_leases h WHERE h.tenant_id = $1 AND h.provider = p.provider)
+ORDER BY p.provider
+`
+
+type ProviderPausesRow struct {
+	Provider string    `json:"provider"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until"`
+	Failures int32     `json:"failures"`
+	Due      bool      `json:"due"`
+	Probing  bool      `json:"probing"`
+	RunID    uuid.UUID `json:"run_id"`
+	Title    string    `json:"title"`
+	By       string    `json:"by"`
+	Reason   string    `json:"reason"`
+}
+
+// The providers that are left alone, for all tenants; of the run that was turned away last no more than its own tenant may see.
+// Who works with a provider is each tenant's own business, so that only the installation sees those of others.
+func (q *Queries) ProviderPauses(ctx context.Context, db DBTX, tenantID uuid.UUID, installation uuid.UUID) ([]ProviderPausesRow, error) {
+	rows, err := db.Query(ctx, providerPauses, tenantID, installation)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProviderPausesRow
+	for rows.Next() {
+		var i ProviderPausesRow
+		if err := rows.Scan(
+			&i.Provider,
+			&i.Since,
+			&i.Until,
+			&i.Failures,
+			&i.Due,
+			&i.Probing,
+			&i.RunID,
+			&i.Title,
+			&i.By,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const resumeProvider = `-- name: ResumeProvider :execrows
+DELETE FROM provider_pauses WHERE provider = $1
+`
+
+func (q *Queries) ResumeProvider(ctx context.Context, db DBTX, provider string) (int64, error) {
+	result, err := db.Exec(ctx, resumeProvider, provider)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const resumeQueue = `-- name: ResumeQueue :execrows
 DELETE FROM paused_queues WHERE tenant_id = $1 AND queue = $2
 `
