@@ -105,6 +105,31 @@ func (s *Store) TenantCost(ctx context.Context, tenant uuid.UUID, since, until t
 type DayCost struct {
 	Day string // 2006-01-02
 	Money
+	TokensIn, TokensOut, ToolMs, ProviderCalls int64
+}
+
+// TenantDays is what a tenant's work cost by day, and what a day may cost.
+type TenantDays struct {
+	Zone        string
+	DailyMicros int64     // 0: no bound
+	Ends        time.Time // of today
+	Days        []DayCost // only those on which something was used
+}
+
+// TenantDays sums up the last days of the tenant, today among them, in the time zone of its policy.
+func (s *Store) TenantDays(ctx context.Context, tenant uuid.UUID, days int) (TenantDays, error) {
+	rules, err := s.Rules(ctx, tenant)
+	if err != nil {
+		return TenantDays{}, err
+	}
+	g, err := s.grounds(ctx, s.pool, s.ask(tenant, uuid.Nil, uuid.Nil))
+	if err != nil {
+		return TenantDays{}, err
+	}
+	zone, _ := zoneOf(rules.Budget.TimeZone)
+	begins, ends := dayOf(g.Now, zone)
+	list, err := s.DayCosts(ctx, tenant, zone.String(), begins.AddDate(0, 0, 1-days), ends)
+	return TenantDays{Zone: zone.String(), DailyMicros: rules.Budget.DailyCents * 10_000, Ends: ends, Days: list}, err
 }
 
 // DayCosts sums up each day of the zone between two instants.
@@ -116,7 +141,7 @@ func (s *Store) DayCosts(ctx context.Context, tenant uuid.UUID, zone string, sin
 	}
 	out := make([]DayCost, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, DayCost{r.Day, Money{r.Reported, r.Estimated, r.UnknownCalls}})
+		out = append(out, DayCost{r.Day, Money{r.Reported, r.Estimated, r.UnknownCalls}, r.InputTokens, r.OutputTokens, r.ToolMs, r.ProviderCalls})
 	}
 	return out, nil
 }

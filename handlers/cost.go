@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"signalbox/db"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
+	"signalbox/web"
+	"signalbox/web/ui"
 )
 
 // apiRunCost sums up what a run cost so far.
@@ -30,6 +33,47 @@ func (s *server) apiRunCost(w http.ResponseWriter, r *http.Request) error {
 	}
 	if c.ExceededAt != nil {
 		answer.ExceededAt = c.ExceededAt.UTC()
+	}
+	return s.answer(w, r, http.StatusOK, answer)
+}
+
+// uses says what a run used up, in the order of its work; what it used none of is left out.
+func uses(c db.RunCost) []web.Use {
+	count := func(n int64) string { return fmt.Sprint(n) }
+	span := func(ms int64) string { return ui.Dur(time.Duration(ms) * time.Millisecond) }
+	var out []web.Use
+	for _, d := range []struct {
+		name string
+		of   db.Amount
+		as   func(int64) string
+	}{
+		{"Tokens in", c.TokensIn, count}, {"Tokens out", c.TokensOut, count}, {"Model calls", c.ProviderCalls, count}, {"Agent's tools", c.ToolMs, span},
+		{"Sandboxes", c.SandboxMs, span}, {"Checks", c.CIMs, span}, {"People's review", c.ReviewMs, span}, {"Stored", c.StorageBytes, ui.Bytes},
+	} {
+		switch {
+		case d.of.Actual == 0:
+		case d.of.Maximum > 0:
+			out = append(out, web.Use{Name: d.name, Amount: d.as(d.of.Actual) + ", at most " + d.as(d.of.Maximum)})
+		default:
+			out = append(out, web.Use{Name: d.name, Amount: d.as(d.of.Actual)})
+		}
+	}
+	return out
+}
+
+// costDays is over how many days the tenant's cost is told, today among them.
+const costDays = 31
+
+// apiTenantCost sums up what the tenant's work cost, day by day.
+func (s *server) apiTenantCost(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.store.TenantDays(r.Context(), who(r).tenant, costDays)
+	if err != nil {
+		return err
+	}
+	answer := wire.TenantCost{TimeZone: c.Zone, DailyMicros: c.DailyMicros, DayEndsAt: c.Ends.UTC(), Days: []wire.DayCost{}}
+	for _, d := range c.Days {
+		answer.Days = append(answer.Days, wire.DayCost{Day: d.Day, TokensIn: d.TokensIn, TokensOut: d.TokensOut, ToolMs: d.ToolMs, ProviderCalls: d.ProviderCalls,
+			ReportedMicros: d.Reported, EstimatedMicros: d.Estimated, UnpricedCalls: d.UnknownCalls})
 	}
 	return s.answer(w, r, http.StatusOK, answer)
 }

@@ -200,6 +200,7 @@ func (s *server) routes() []route {
 		op("getRun", evidence, s.apiRun),
 		op("listRunEvents", reads, s.apiRunEvents),
 		op("getRunCost", reads, s.apiRunCost),
+		op("getTenantCost", reads, s.apiTenantCost),
 		op("listRunSteps", reads, s.apiRunSteps),
 		op("readRunLogs", reads, s.apiRunLogs),
 		op("listRunArtifacts", evidence, s.apiRunArtifacts),

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -167,10 +166,7 @@ func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error
 	if info.Patch != nil {
 		f.PatchDigest, f.PatchRevision, f.Files, f.Added, f.Removed = info.Patch.Digest, info.Patch.Revision, info.Patch.Files, info.Patch.Added, info.Patch.Removed
 	}
-	if in, out := cost.TokensIn.Actual, cost.TokensOut.Actual; in+out > 0 {
-		f.Tokens = fmt.Sprintf("%d in, %d out", in, out)
-	}
-	f.Cost = costWords(cost)
+	f.Cost, f.Uses = costWords(cost), uses(cost)
 	if f.SameWorker, _, err = s.verifier(r, info); err != nil {
 		return f, err
 	}

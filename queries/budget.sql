@@ -50,7 +50,8 @@ FROM usages WHERE tenant_id = @tenant_id AND at >= @since AND at < @until;
 SELECT to_char(date_trunc('day', at, @zone::text) AT TIME ZONE @zone::text, 'YYYY-MM-DD')::text AS day,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
-    coalesce(sum(greatest(provider_calls, 1)) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
+    coalesce(sum(greatest(provider_calls, 1)) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls,
+    sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens, sum(tool_ms)::bigint AS tool_ms, sum(provider_calls)::bigint AS provider_calls
 FROM usages WHERE tenant_id = @tenant_id AND at >= @since AND at < @until GROUP BY 1 ORDER BY 1;
 
 -- name: RunCost :one

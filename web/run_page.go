@@ -105,9 +105,12 @@ type RunFacts struct {
 	PatchRevision  int
 	Files          int
 	Added, Removed int
-	Cost           string // with currency, or empty
-	Tokens         string
+	Cost           string // in money, or empty
+	Uses           []Use  // what else it cost, each thing for itself
 }
+
+// Use is one thing that a run used up, in words: how much, and its limit where it has one.
+type Use struct{ Name, Amount string }
 
 // AttemptView is one attempt.
 type AttemptView struct {

@@ -1178,6 +1178,33 @@ type CostAmount struct {
 	Maximum int64 `json:"maximum,omitempty,omitzero"`
 }
 
+// DayCost What was used on one day.
+type DayCost struct {
+	// Day As in 2026-01-31.
+	Day string `json:"day"`
+
+	// EstimatedMicros Money that was only estimated.
+	EstimatedMicros int64 `json:"estimated_micros"`
+
+	// ProviderCalls Calls to model providers.
+	ProviderCalls int64 `json:"provider_calls"`
+
+	// ReportedMicros Money that agents reported.
+	ReportedMicros int64 `json:"reported_micros"`
+
+	// TokensIn Tokens in.
+	TokensIn int64 `json:"tokens_in"`
+
+	// TokensOut Tokens out.
+	TokensOut int64 `json:"tokens_out"`
+
+	// ToolMs Time in the agents' commands.
+	ToolMs int64 `json:"tool_ms"`
+
+	// UnpricedCalls Calls of a model that nobody put a price on.
+	UnpricedCalls int64 `json:"unpriced_calls"`
+}
+
 // Decision One person's decision on one revision.
 type Decision struct {
 	// Actor Who did something. Names are labels and never identify.
@@ -2685,6 +2712,21 @@ type TaskList struct {
 // TaskState The last four are terminal.
 type TaskState string
 
+// TenantCost What the tenant's work cost by day. Money in millionths of the installation's currency.
+type TenantCost struct {
+	// DailyMicros The daily budget; absent where there is none.
+	DailyMicros int64 `json:"daily_micros,omitempty,omitzero"`
+
+	// DayEndsAt When today ends and new work begins again that the daily budget put off.
+	DayEndsAt time.Time `json:"day_ends_at"`
+
+	// Days The days.
+	Days []DayCost `json:"days"`
+
+	// TimeZone Whose days they are.
+	TimeZone string `json:"time_zone"`
+}
+
 // Token A token without its secret.
 type Token struct {
 	// CreatedAt When it was made.
@@ -3434,6 +3476,13 @@ type ClientInterface interface {
 	// Corresponds with GET /artifacts/{artifact_id}/content (the `GetArtifactContent` operationId).
 	GetArtifactContent(ctx context.Context, artifactId ArtifactId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetTenantCost What the tenant's work cost
+	//
+	// Each of the last 31 days of the policy's time zone on which something was used, the newest last. Reported and estimated together count against the daily budget; what nobody put a price on is told beside them and is not 0.
+	//
+	// Corresponds with GET /cost (the `GetTenantCost` operationId).
+	GetTenantCost(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListForges Forges known to this installation
 	//
 	// Corresponds with GET /forges (the `ListForges` operationId).
@@ -4059,6 +4108,23 @@ func (c *Client) GetArtifact(ctx context.Context, artifactId ArtifactId, reqEdit
 // Corresponds with GET /artifacts/{artifact_id}/content (the `GetArtifactContent` operationId).
 func (c *Client) GetArtifactContent(ctx context.Context, artifactId ArtifactId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetArtifactContentRequest(c.Server, artifactId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTenantCost What the tenant's work cost
+//
+// Each of the last 31 days of the policy's time zone on which something was used, the newest last. Reported and estimated together count against the daily budget; what nobody put a price on is told beside them and is not 0.
+//
+// Corresponds with GET /cost (the `GetTenantCost` operationId).
+func (c *Client) GetTenantCost(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTenantCostRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -5492,6 +5558,33 @@ func NewGetArtifactContentRequest(server string, artifactId ArtifactId) (*http.R
 	}
 
 	operationPath := fmt.Sprintf("/artifacts/%s/content", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetTenantCostRequest constructs an http.Request for the GetTenantCost method
+func NewGetTenantCostRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/cost")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -8340,6 +8433,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /artifacts/{artifact_id}/content (the `GetArtifactContent` operationId).
 	GetArtifactContentWithResponse(ctx context.Context, artifactId ArtifactId, reqEditors ...RequestEditorFn) (*GetArtifactContentResponse, error)
 
+	// GetTenantCostWithResponse What the tenant's work cost
+	//
+	// Each of the last 31 days of the policy's time zone on which something was used, the newest last. Reported and estimated together count against the daily budget; what nobody put a price on is told beside them and is not 0.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /cost (the `GetTenantCost` operationId).
+	GetTenantCostWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTenantCostResponse, error)
+
 	// ListForgesWithResponse Forges known to this installation
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9094,6 +9196,54 @@ func (r GetArtifactContentResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetArtifactContentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTenantCostResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TenantCost
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTenantCostResponse) GetJSON200() *TenantCost {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetTenantCostResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTenantCostResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTenantCostResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTenantCostResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTenantCostResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11781,6 +11931,21 @@ func (c *ClientWithResponses) GetArtifactContentWithResponse(ctx context.Context
 	return ParseGetArtifactContentResponse(rsp)
 }
 
+// GetTenantCostWithResponse What the tenant's work cost
+//
+// Each of the last 31 days of the policy's time zone on which something was used, the newest last. Reported and estimated together count against the daily budget; what nobody put a price on is told beside them and is not 0.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /cost (the `GetTenantCost` operationId).
+func (c *ClientWithResponses) GetTenantCostWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTenantCostResponse, error) {
+	rsp, err := c.GetTenantCost(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTenantCostResponse(rsp)
+}
+
 // ListForgesWithResponse Forges known to this installation
 //
 // Returns a wrapper object for the known response body format(s).
@@ -12960,6 +13125,39 @@ func ParseGetArtifactContentResponse(rsp *http.Response) (*GetArtifactContentRes
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTenantCostResponse parses an HTTP response from a GetTenantCostWithResponse call
+func ParseGetTenantCostResponse(rsp *http.Response) (*GetTenantCostResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTenantCostResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TenantCost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

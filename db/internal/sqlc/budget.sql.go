@@ -122,15 +122,20 @@ const dayCosts = `-- name: DayCosts :many
 SELECT to_char(date_trunc('day', at, $1::text) AT TIME ZONE $1::text, 'YYYY-MM-DD')::text AS day,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'reported'), 0)::bigint AS reported,
     coalesce(sum(cost_micros) FILTER (WHERE source = 'estimated'), 0)::bigint AS estimated,
-    coalesce(sum(greatest(provider_calls, 1)) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls
+    coalesce(sum(greatest(provider_calls, 1)) FILTER (WHERE source = 'unknown'), 0)::bigint AS unknown_calls,
+    sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens, sum(tool_ms)::bigint AS tool_ms, sum(provider_calls)::bigint AS provider_calls
 FROM usages WHERE tenant_id = $2 AND at >= $3 AND at < $4 GROUP BY 1 ORDER BY 1
 `
 
 type DayCostsRow struct {
-	Day          string `json:"day"`
-	Reported     int64  `json:"reported"`
-	Estimated    int64  `json:"estimated"`
-	UnknownCalls int64  `json:"unknown_calls"`
+	Day           string `json:"day"`
+	Reported      int64  `json:"reported"`
+	Estimated     int64  `json:"estimated"`
+	UnknownCalls  int64  `json:"unknown_calls"`
+	InputTokens   int64  `json:"input_tokens"`
+	OutputTokens  int64  `json:"output_tokens"`
+	ToolMs        int64  `json:"tool_ms"`
+	ProviderCalls int64  `json:"provider_calls"`
 }
 
 // The same for each day of a time zone.
@@ -153,6 +158,10 @@ func (q *Queries) DayCosts(ctx context.Context, db DBTX, zone string, tenantID u
 			&i.Reported,
 			&i.Estimated,
 			&i.UnknownCalls,
+			&i.InputTokens,
+			&i.OutputTokens,
+			&i.ToolMs,
+			&i.ProviderCalls,
 		); err != nil {
 			return nil, err
 		}
