@@ -201,42 +201,6 @@ func follow(ctx context.Context, client *wire.ClientWithResponses, t terminal, r
 	}
 }
 
-type runLogsCmd struct {
-	Run_ string `arg:"" name:"run" help:"Run id."`
-	Raw  bool   `help:"Print the bytes as they are; they may hold control characters."`
-}
-
-func (c runLogsCmd) Run(ctx context.Context, t terminal) error {
-	client, _, err := dial(t)
-	if err != nil {
-		return err
-	}
-	var after int64
-	for {
-		limit := 100
-		res, err := client.ReadRunLogsWithResponse(ctx, c.Run_, &wire.ReadRunLogsParams{After: &after, Limit: &limit})
-		if err != nil {
-			return err
-		}
-		if res.JSON200 == nil {
-			return refused(res.Status(), res.ApplicationproblemJSONDefault)
-		}
-		for _, chunk := range res.JSON200.Items {
-			after = chunk.Id
-			text := string(chunk.Data)
-			if !c.Raw {
-				text = safe(text)
-			}
-			if _, err := io.WriteString(t.Out, text); err != nil {
-				return err
-			}
-		}
-		if len(res.JSON200.Items) < limit {
-			return nil
-		}
-	}
-}
-
 type runPatchCmd struct {
 	Run_   string `arg:"" name:"run" help:"Run id."`
 	Output string `short:"o" help:"File to write; standard output when absent."`
