@@ -16,6 +16,22 @@ FROM (
 
 CREATE INDEX log_chunks_lines_idx ON log_chunks (run_id, lease_id, call_id, line_end, id);
 
+-- A server that is older than this schema counts nothing; until the last one is replaced, the database counts for it.
+-- +goose StatementBegin
+CREATE FUNCTION log_chunks_count() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.lines := length(encode(NEW.data, 'escape')) - length(replace(encode(NEW.data, 'escape'), E'\n', ''));
+    SELECT l.line_end, l.byte_end INTO NEW.line_end, NEW.byte_end FROM log_chunks l
+    WHERE l.run_id = NEW.run_id AND l.lease_id = NEW.lease_id AND l.call_id = NEW.call_id ORDER BY l.line_end DESC, l.id DESC LIMIT 1;
+    NEW.line_end := coalesce(NEW.line_end, 0) + NEW.lines;
+    NEW.byte_end := coalesce(NEW.byte_end, 0) + length(NEW.data);
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER log_chunks_count BEFORE INSERT ON log_chunks FOR EACH ROW WHEN (NEW.byte_end = 0) EXECUTE FUNCTION log_chunks_count();
+
 -- +goose Down
+DROP TRIGGER log_chunks_count ON log_chunks;
+DROP FUNCTION log_chunks_count();
 DROP INDEX log_chunks_lines_idx;
 ALTER TABLE log_chunks DROP COLUMN lines, DROP COLUMN line_end, DROP COLUMN byte_end;

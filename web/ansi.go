@@ -8,7 +8,8 @@ import (
 // maxLine is the longest shown log line in bytes (D-30); the rest is in the download.
 const maxLine = 64 << 10
 
-// ANSI turns one log line into spans of plain text. Only colours and weight survive, as classes of a fixed list; every
+// ANSI turns one log line into spans of plain text. Only colours and weight survive, as classes of a fixed list (libraries that
+// play a terminal let a line paint over another, which a log must not); every
 // other escape sequence and control character is dropped, so that a log cannot overwrite, hide or link anything. A
 // carriage return keeps both texts: what it would have painted over stays readable.
 func ANSI(line string) []Span {
@@ -91,75 +92,4 @@ func escape(s string) (n int, params string, sgr bool) {
 	default:
 		return 2, "", false
 	}
-}
-
-type ansiStyle struct {
-	bold, dim, italic, underline bool
-	fg                           int // 0: none, else 30–37 or 90–97
-}
-
-func (s *ansiStyle) apply(params string) {
-	codes := strings.Split(params, ";")
-	for i := 0; i < len(codes); i++ {
-		code := small(codes[i])
-		switch {
-		case code == 0:
-			*s = ansiStyle{}
-		case code == 1:
-			s.bold = true
-		case code == 2:
-			s.dim = true
-		case code == 3:
-			s.italic = true
-		case code == 4:
-			s.underline = true
-		case code == 22:
-			s.bold, s.dim = false, false
-		case code == 23:
-			s.italic = false
-		case code == 24:
-			s.underline = false
-		case code >= 30 && code <= 37, code >= 90 && code <= 97:
-			s.fg = code
-		case code == 39:
-			s.fg = 0
-		case code == 38, code == 48: // extended colour: its parameters are skipped, the page has its own palette
-			if i+1 < len(codes) && small(codes[i+1]) == 5 {
-				i += 2
-			} else if i+1 < len(codes) && small(codes[i+1]) == 2 {
-				i += 4
-			}
-		}
-	}
-}
-
-func small(s string) int {
-	n := 0
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' || n > 999 {
-			return -1
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n
-}
-
-func (s ansiStyle) class() string {
-	var parts []string
-	if s.bold {
-		parts = append(parts, "a-b")
-	}
-	if s.dim {
-		parts = append(parts, "a-d")
-	}
-	if s.italic {
-		parts = append(parts, "a-i")
-	}
-	if s.underline {
-		parts = append(parts, "a-u")
-	}
-	if s.fg != 0 {
-		parts = append(parts, "a-"+[]string{"black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"}[s.fg%10])
-	}
-	return strings.Join(parts, " ")
 }
