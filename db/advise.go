@@ -76,8 +76,8 @@ func (s *Store) databaseRuns(ctx context.Context) (*int, error) {
 	return new(int(float64(s.pool.Config().MaxConns) * shareOfPool / each.Seconds() / requestsOfRun)), nil
 }
 
-// modelQuota adds up the limits of the providers that have one; nil where none has. A provider that asked to slow down
-// has none to give.
+// modelQuota adds up for how many runs that execute the limits of the providers leave room, those that do included; nil where none
+// has a limit. They bind no other phase. A provider that asked to slow down has none to give.
 func modelQuota(s schedule.State, tenant uuid.UUID) *int {
 	own, all := s.Tenants[tenant].Rules.Concurrency.Providers, s.Installation.Concurrency.Providers
 	limits := map[string]int{}

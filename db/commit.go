@@ -103,7 +103,7 @@ func (s *Store) policiesOf(ctx context.Context, tenants []uuid.UUID) []coalesce.
 	return answers(tenants, by, err)
 }
 
-// answers gives everybody the own row, or says that there is none.
+// answers gives everybody the own row, or pgx.ErrNoRows where there is none. Where the look-up failed, its error is everybody's.
 func answers[K comparable, V any](keys []K, rows map[K]V, err error) []coalesce.Result[V] {
 	out := make([]coalesce.Result[V], len(keys))
 	for i, k := range keys {

@@ -159,7 +159,7 @@ func (s *Store) extendOnce(ctx context.Context, leases []sqlc.RunLease) (extende
 	return extended, err
 }
 
-// again tries a statement once more after a deadlock.
+// again tries a statement, up to maxTries times in all while it ends in what may be over the next time, such as a deadlock.
 func (s *Store) again(do func() error) (err error) {
 	for range maxTries {
 		if err = do(); !transient(err) {

@@ -162,13 +162,12 @@ func (s *Store) tryTx(ctx context.Context, do func(tx pgx.Tx) error) (err error)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
+	// After a commit it does nothing. It is done after a panic, too: others survive that, and need the connection and what is locked.
 	defer func() {
-		if err != nil {
-			// The caller's context may be the reason, so the rollback has its own.
-			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			_ = tx.Rollback(rctx)
-		}
+		// The caller's context may be the reason, so the rollback has its own.
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = tx.Rollback(rctx)
 	}()
 	if err = do(tx); err != nil {
 		return err

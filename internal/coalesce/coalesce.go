@@ -10,6 +10,8 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 )
 
@@ -18,6 +20,15 @@ var ErrClosed = errors.New("coalesce: closed")
 
 // ErrFull is the answer to a call while too many wait already: it was not carried out.
 var ErrFull = errors.New("coalesce: too many calls are waiting")
+
+// PanicError is the answer to every call of a batch whose work panicked. What was done of it is unknown. Its text holds the
+// stack, for a log.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
 
 // Result answers one call of a batch.
 type Result[Out any] struct {
@@ -47,21 +58,22 @@ type Group[Key comparable, In, Out any] struct {
 	mu      sync.Mutex
 	closed  bool
 	workers int
-	waiting []*call[In, Out]
+	waiting []*call[Key, In, Out]
 	busy    map[Key]bool // keys of the batches that are on their way
 	idle    sync.Cond
 }
 
-type call[In, Out any] struct {
+type call[Key comparable, In, Out any] struct {
 	ctx  context.Context
 	in   In
+	key  Key
 	done chan Result[Out]
 }
 
-// New makes a Group over do, which must answer every call of a batch, in order.
-// Two calls of the same key are never on their way at once; the later one waits
-// for the next batch; without a key function all calls may go together. do gets a context that ends with no caller's: what several
-// wait for is not broken off by one of them.
+// New makes a Group over do, which must answer every call of a batch, in order; one that panics, or that answers fewer or more,
+// gives all of them a PanicError. Two calls of the same key are never on their way at once: the later one waits until the batch
+// of the earlier one is done. Without a key function any calls may go together. do gets a context with the values of the batch's
+// first call that never ends: what several wait for is not broken off by one of them.
 func New[Key comparable, In, Out any](o Options, key func(In) Key, do func(context.Context, []In) []Result[Out]) *Group[Key, In, Out] {
 	if o.Workers == 0 {
 		o.Workers = 1
@@ -81,7 +93,10 @@ func New[Key comparable, In, Out any](o Options, key func(In) Key, do func(conte
 // ends while the call waits, it is taken back; when its batch is on its way
 // already, the outcome is unknown to the caller, as with any broken connection.
 func (g *Group[Key, In, Out]) Do(ctx context.Context, in In) (Out, error) {
-	c := &call[In, Out]{ctx: ctx, in: in, done: make(chan Result[Out], 1)}
+	c := &call[Key, In, Out]{ctx: ctx, in: in, done: make(chan Result[Out], 1)}
+	if g.key != nil {
+		c.key = g.key(in)
+	}
 	if err := g.enter(c); err != nil {
 		var none Out
 		return none, err
@@ -95,7 +110,7 @@ func (g *Group[Key, In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	}
 }
 
-func (g *Group[Key, In, Out]) enter(c *call[In, Out]) error {
+func (g *Group[Key, In, Out]) enter(c *call[Key, In, Out]) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -119,33 +134,51 @@ func (g *Group[Key, In, Out]) work() {
 		if len(batch) == 0 {
 			return
 		}
-		in := make([]In, len(batch))
+		results, err := g.carryOut(batch)
 		for i, c := range batch {
-			in[i] = c.in
-		}
-		if g.options.Batch != nil {
-			g.options.Batch(len(batch))
-		}
-		results := g.do(context.WithoutCancel(batch[0].ctx), in)
-		for i, c := range batch {
+			if err != nil {
+				c.done <- Result[Out]{Err: err}
+				continue
+			}
 			c.done <- results[i]
 		}
 		g.release(batch)
 	}
 }
 
+// carryOut makes a panic an error of this batch: others wait behind it, and the process has more to do.
+func (g *Group[Key, In, Out]) carryOut(batch []*call[Key, In, Out]) (out []Result[Out], err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{p, debug.Stack()}
+		}
+	}()
+	in := make([]In, len(batch))
+	for i, c := range batch {
+		in[i] = c.in
+	}
+	if g.options.Batch != nil {
+		g.options.Batch(len(batch))
+	}
+	out = g.do(context.WithoutCancel(batch[0].ctx), in)
+	if len(out) != len(in) {
+		panic(fmt.Sprintf("coalesce: %d answers to %d calls", len(out), len(in)))
+	}
+	return out, nil
+}
+
 // take removes the next batch from those waiting: the oldest calls first, none
 // whose key is on its way, none whose caller has gone. With nothing to take the
 // worker ends, under the same lock, so that no call is left behind.
-func (g *Group[Key, In, Out]) take() []*call[In, Out] {
+func (g *Group[Key, In, Out]) take() []*call[Key, In, Out] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var batch []*call[In, Out]
+	var batch []*call[Key, In, Out]
 	left := g.waiting[:0]
 	for _, c := range g.waiting {
 		switch {
 		case c.ctx.Err() != nil:
-		case len(batch) == g.options.Most || !g.reserve(c.in):
+		case len(batch) == g.options.Most || !g.reserve(c.key):
 			left = append(left, c)
 		default:
 			batch = append(batch, c)
@@ -161,11 +194,10 @@ func (g *Group[Key, In, Out]) take() []*call[In, Out] {
 }
 
 // reserve marks the key of a call as on its way, unless it is already.
-func (g *Group[Key, In, Out]) reserve(in In) bool {
+func (g *Group[Key, In, Out]) reserve(k Key) bool {
 	if g.key == nil {
 		return true
 	}
-	k := g.key(in)
 	if g.busy[k] {
 		return false
 	}
@@ -175,14 +207,14 @@ func (g *Group[Key, In, Out]) reserve(in In) bool {
 
 // release frees the keys of a batch. Calls that waited for them are taken by the
 // same worker, which looks again.
-func (g *Group[Key, In, Out]) release(batch []*call[In, Out]) {
+func (g *Group[Key, In, Out]) release(batch []*call[Key, In, Out]) {
 	if g.key == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, c := range batch {
-		delete(g.busy, g.key(c.in))
+		delete(g.busy, c.key)
 	}
 }
 

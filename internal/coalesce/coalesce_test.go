@@ -185,3 +185,39 @@ func TestCloseAndFull(t *testing.T) {
 		}
 	})
 }
+
+// A batch that panics, or that leaves a call without answer, is an error to each of its callers and to nobody else: what
+// waited for it goes on, also with the same key, and Close still ends.
+func TestAPanicIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]func() []coalesce.Result[int]{
+		"panic":       func() []coalesce.Result[int] { panic("a bad row") },
+		"few answers": func() []coalesce.Result[int] { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var b batches
+				g := coalesce.New(coalesce.Options{}, func(in int) int { return in % 100 }, func(ctx context.Context, in []int) []coalesce.Result[int] {
+					if slices.Contains(in, 1) {
+						return broken()
+					}
+					return b.do(ctx, in)
+				})
+				var wg sync.WaitGroup
+				// The first is on its way while the others gather; 101 has the key of 1 and waits for its batch.
+				for _, n := range []int{0, 1, 2, 101} {
+					wg.Go(func() {
+						_, err := g.Do(t.Context(), n)
+						if _, panicked := errors.AsType[*coalesce.PanicError](err); panicked != (n == 1 || n == 2) {
+							t.Errorf("call %d: %v", n, err)
+						}
+					})
+					synctest.Wait()
+				}
+				wg.Wait()
+				g.Close()
+			})
+		})
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,10 +14,9 @@ import (
 	"signalbox/db"
 )
 
-// visitor goes through what is due. An item that cannot be handled hides no other
-// and slows no other down: it is logged and left alone for a while, twice as long
-// each time. Losing a race is no failure. The zero value is ready; it belongs to
-// one loop.
+// visitor goes through what is due, one item after the other. An item that cannot be handled, also by a panic, hides no other:
+// it is logged and left alone for a while, twice as long each time. While it is handled the others wait, so what is done to an
+// item must have an end. Losing a race is no failure. The zero value is ready; it belongs to one loop.
 type visitor struct {
 	pauses map[uuid.UUID]pause
 	// aside are the runs that this loop set aside, on any replica, as of the present look; they are not tried.
@@ -111,7 +112,7 @@ func (v *visitor) try(ctx context.Context, log *slog.Logger, id uuid.UUID, do fu
 	if time.Now().Before(p.until) {
 		return false
 	}
-	ok, err := do()
+	ok, err := safely(do)
 	if err == nil || db.Lost(err) {
 		delete(v.pauses, id)
 		return ok && err == nil
@@ -139,6 +140,17 @@ func (v *visitor) try(ctx context.Context, log *slog.Logger, id uuid.UUID, do fu
 		}
 	}
 	return false
+}
+
+// safely makes a panic an error of the item: the loop would end its look at it, every time, and the items behind it would never
+// be reached.
+func safely(do func() (bool, error)) (ok bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			ok, err = false, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do()
 }
 
 // sum runs independent looks: one that fails keeps none of the others from its own.

@@ -10,7 +10,7 @@ import (
 type Plant struct {
 	// Workers live, with so many Slots together; Busy of them are taken, and Waiting items are ready.
 	Workers, Slots, Busy, Waiting int
-	// Model is how many leases the limits of the model providers allow together; Policy is the tenant's and the
+	// Model is how many runs the limits of the model providers let execute together; Policy is the tenant's and the
 	// installation's own limit; Database is an estimate from its measured answer time; Checks are the slots that verify;
 	// Budget is how many more runs today's money pays for.
 	Model, Policy, Database, Checks, Budget *int
@@ -43,7 +43,7 @@ type Advice struct {
 func Advise(p Plant) Advice {
 	a := Advice{Bounds: []Bound{
 		{"sandbox slots", p.Slots, true, fmt.Sprintf("%s, %s.", plural(p.Workers, "live worker", "live workers"), plural(p.Slots, "slot", "slots"))},
-		bound("model quota", p.Model, "leases by the limits of the model providers", "No provider has a limit in the policy."),
+		bound("model quota", p.Model, "runs that execute by the limits of the model providers, which bind no verification and no pull request", "No provider has a limit in the policy."),
 		bound("policy", p.Policy, "leases by the limits of tenant and installation", "Neither tenant nor installation has a limit of its own."),
 		bound("database", p.Database, "runs, estimated from how fast the database answers now", "Its answer time was not measured."),
 		bound("checks", p.Checks, "slots of live workers that verify", "No worker was asked."),

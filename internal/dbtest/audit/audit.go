@@ -44,7 +44,9 @@ func (f Finding) String() string {
 // Held is what limits count a lease by.
 type Held struct {
 	Tenant, Repository, Person uuid.UUID
-	Risk, Provider, Pool       string
+	Phase, Risk                string
+	// Provider is whom the lease's work calls: empty but for the phase execute.
+	Provider, Pool string
 }
 
 // Limit is how many leases there may be at once among those that have the same key; those with the key "" are not counted.
@@ -209,7 +211,10 @@ func (a *audit) leases(h *history) {
 			}
 			a.tokens[p.Lease.Token], token = e.Run, p.Lease.Token
 			given[p.Lease.ID], last = true, new(p.Lease)
-			s := span{run: e.Run, from: e.At, held: Held{Tenant: h.row.Tenant, Repository: h.row.Repository, Person: h.row.Person, Risk: h.row.Risk, Provider: h.route.Provider, Pool: h.route.Pool}}
+			s := span{run: e.Run, from: e.At, held: Held{Tenant: h.row.Tenant, Repository: h.row.Repository, Person: h.row.Person, Phase: string(p.Lease.Phase), Risk: h.row.Risk, Pool: h.route.Pool}}
+			if p.Lease.Phase == run.PhaseExecute {
+				s.held.Provider = h.route.Provider
+			}
 			if end, over := a.ended[p.Lease.ID]; over {
 				s.to = end.At
 			}
