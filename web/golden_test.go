@@ -2,10 +2,13 @@ package web_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/a-h/templ"
@@ -47,5 +50,24 @@ func TestPagesGolden(t *testing.T) {
 				t.Errorf("page differs from %s (-want +got):\n%s", file, diff)
 			}
 		})
+	}
+}
+
+// U12: a page comes in at most 40 kB over the wire, one with a patch in 100.
+func TestPagesAreLight(t *testing.T) {
+	t.Parallel()
+	for name, page := range pages(t) {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if err := errors.Join(page.Render(t.Context(), z), z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		limit := 40_000
+		if strings.HasPrefix(name, "gate_") || name == "pull" {
+			limit = 100_000
+		}
+		if b.Len() > limit {
+			t.Errorf("%s has %d bytes, compressed", name, b.Len())
+		}
 	}
 }

@@ -26,6 +26,9 @@ func shortcuts() []shortcut {
 		{[]string{"g", "r"}, "Runs"},
 		{[]string{"g", "p"}, "Repositories"},
 		{[]string{"g", "w"}, "Workers"},
+		{[]string{"J"}, "In a log: one more line, down; K goes up"},
+		{[]string{"y"}, "In a log: copy the address of what is selected"},
+		{[]string{"n"}, "In a log: next hits of the search; p goes back"},
 		{[]string{"Esc"}, "Close a menu or a dialog"},
 	}
 }
