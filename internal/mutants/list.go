@@ -11,7 +11,7 @@ type mutant struct {
 func mutants() []mutant {
 	return []mutant{
 		{"claims_meet", "two claims decide at the same time", "db/claim_look.go",
-			`if err := b.s.q.HoldOffClaims(ctx, b.tx); err != nil {`, `if err := error(nil); err != nil {`, "./db", "TestOrdersOfTheLastSlot"},
+			`b.s.q.HoldOffClaims(ctx, h)`, `error(nil)`, "./db", "TestOrdersOfTheLastSlot"},
 		{"limit_off_by_one", "each limit allows one more", "internal/schedule/limits.go",
 			`a.counts[l.at] >= l.most`, `a.counts[l.at] > l.most`, "./internal/schedule", "TestAssign.*"},
 		{"no_shares", "tenants have no shares", "internal/schedule/schedule.go",
