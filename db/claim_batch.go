@@ -25,7 +25,7 @@ type claimBatch struct {
 	boots    map[uuid.UUID]sqlc.LockBootsRow
 	answers  []coalesce.Result[given]
 	offers   []schedule.Offer // of the request with the same index
-	// waiting are all lanes in which something waits.
+	// waiting are lanes in which something waits: all of them, or one more than are looked at.
 	waiting []sqlc.LanesRow
 	// without are runs that are not given out now.
 	without map[uuid.UUID]error
@@ -85,7 +85,7 @@ func (b *claimBatch) ask(ctx context.Context) error {
 			return wrap("load what the boots hold", err)
 		},
 		func(h sqlc.DBTX) (err error) {
-			b.waiting, err = b.s.q.Lanes(ctx, h, DefaultTenant)
+			b.waiting, err = b.s.q.Lanes(ctx, h, DefaultTenant, mostLanes+1)
 			return wrap("look who waits", err)
 		})
 	if err != nil {

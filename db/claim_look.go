@@ -14,9 +14,9 @@ import (
 
 // give decides until nobody has room or nothing is left, and writes what was given.
 func (b *claimBatch) give(ctx context.Context) error {
-	lanes := b.lanes()
-	if len(lanes) == 0 {
-		return nil
+	lanes, err := b.lanes(ctx)
+	if err != nil || len(lanes) == 0 {
+		return err
 	}
 	tried := map[uuid.UUID]bool{}
 	for id := range b.without {
@@ -92,17 +92,6 @@ func (b *claimBatch) free() (n int) {
 	return n
 }
 
-// lanes are those that somebody who has room serves at all.
-func (b *claimBatch) lanes() (out []schedule.Lane) {
-	for _, r := range b.waiting {
-		l := schedule.Lane{Phase: r.Phase, Queue: r.Queue, Tenant: r.TenantID, User: r.UserID}
-		if slices.ContainsFunc(b.offers, func(o schedule.Offer) bool { return o.Free > 0 && o.ServesLane(l) }) {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 // look holds off other claims until this one is written, reads what the limits are counted from, and returns the first items of
 // the lanes, up to a page of each, and the lanes of which a full page was read.
 func (b *claimBatch) look(ctx context.Context, lanes []schedule.Lane, page int) (items []schedule.Item, deeper []schedule.Lane, err error) {
@@ -132,8 +121,15 @@ func (b *claimBatch) look(ctx context.Context, lanes []schedule.Lane, page int) 
 	if b.state, err = b.s.scheduleState(ctx, facts); err != nil {
 		return nil, nil, err
 	}
+	asked := make(map[schedule.Lane]bool, len(lanes))
+	for _, l := range lanes {
+		asked[l] = true
+	}
 	for _, r := range rows {
 		i := itemOf(r)
+		if !asked[i.Lane()] {
+			continue // of a lane that has the number of another
+		}
 		items = append(items, i)
 		if r.More {
 			deeper = append(deeper, i.Lane())
@@ -150,13 +146,14 @@ func rowsOfLanes(lanes []schedule.Lane) []sqlc.RunQueue {
 	return rows
 }
 
-// groups are what the lanes hold, one item for all that are alike: as it stands before the first of them, without rank and run.
+// groups are what the lanes hold, one item for all that are alike: as it stands before the first of them, without rank and run. Of
+// lanes that hold too many to look at they are some that follow each other, from a place that is drawn.
 func (b *claimBatch) groups(ctx context.Context, lanes []schedule.Lane) ([]schedule.Item, error) {
 	raw, err := encode(rowsOfLanes(lanes))
 	if err != nil {
 		return nil, err
 	}
-	rows, err := b.s.q.GroupsOfLanes(ctx, b.tx, raw)
+	rows, err := b.s.q.GroupsOfLanes(ctx, b.tx, raw, b.start(), int32(max(fewestOfEach, mostGroups/len(lanes))))
 	if err != nil {
 		return nil, fmt.Errorf("look what the lanes hold: %w", err)
 	}

@@ -129,7 +129,7 @@ func (w statistics) multiply(ctx context.Context, tx pgx.Tx, table string, n int
 	var names, values string
 	if err := tx.QueryRow(ctx, `SELECT string_agg(quote_ident(column_name), ', '), string_agg(CASE WHEN data_type = 'uuid' AND (column_name <> 'tenant_id' OR table_name = 'run_leases')
 			THEN format('CASE WHEN x.%1$I IS NOT NULL THEN md5(n::text)::uuid END', column_name) ELSE format('x.%I', column_name) END, ', ')
-		FROM information_schema.columns WHERE table_schema = 'public' AND table_name = $1 AND is_identity = 'NO'`, table).Scan(&names, &values); err != nil {
+		FROM information_schema.columns WHERE table_schema = 'public' AND table_name = $1 AND is_identity = 'NO' AND is_generated = 'NEVER'`, table).Scan(&names, &values); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (%[2]s) SELECT %[3]s FROM (SELECT * FROM %[1]s LIMIT 1) x, generate_series((SELECT count(*) FROM %[1]s), $1) n ON CONFLICT DO NOTHING`, table, names, values), n)

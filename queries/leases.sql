@@ -3,18 +3,49 @@
 SELECT pg_advisory_xact_lock(hashtextextended('signalbox claims', 0));
 
 -- name: Lanes :many
--- Who has READY items where: one jump of the index for each lane, however many items it has. A queue that the tenant or
--- the installation paused is left out.
+-- Who has READY items where, up to a number of lanes: one jump of the index for each, however many items it has. paused says that
+-- the tenant or the installation paused the queue.
 WITH RECURSIVE lane AS (
-    (SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1)
+    (SELECT q.place, q.who, q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q ORDER BY q.place, q.who LIMIT 1)
     UNION ALL
-    SELECT n.phase, n.queue, n.tenant_id, n.user_id FROM lane l CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q
-        WHERE (q.phase, q.queue, q.tenant_id, q.user_id) > (l.phase, l.queue, l.tenant_id, l.user_id)
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1) n
+    SELECT n.place, n.who, n.phase, n.queue, n.tenant_id, n.user_id FROM lane l CROSS JOIN LATERAL (
+        SELECT q.place, q.who, q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q
+        WHERE (q.place, q.who) > (l.place, l.who) ORDER BY q.place, q.who LIMIT 1) n
 )
-SELECT lane.phase::text AS phase, lane.queue::text AS queue, lane.tenant_id::uuid AS tenant_id, lane.user_id::uuid AS user_id FROM lane
-WHERE NOT EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = lane.queue AND p.tenant_id IN (lane.tenant_id, @installation::uuid));
+SELECT l.phase::text AS phase, l.queue::text AS queue, l.tenant_id::uuid AS tenant_id, l.user_id::uuid AS user_id,
+    EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = l.queue AND p.tenant_id IN (l.tenant_id, @installation::uuid)) AS paused
+FROM (SELECT * FROM lane LIMIT @most::int) l;
+
+-- name: Places :many
+-- Where READY items are, whoever asked for them, as Lanes: the phases, queues and tenants from a number on, in a circle.
+WITH RECURSIVE spot AS (
+    SELECT f.place, f.place AS first FROM (SELECT coalesce(
+        (SELECT q.place FROM run_queue q WHERE q.place >= @start::bigint ORDER BY q.place LIMIT 1),
+        (SELECT q.place FROM run_queue q ORDER BY q.place LIMIT 1)) AS place) f WHERE f.place IS NOT NULL
+    UNION ALL
+    SELECT n.place, s.first FROM spot s CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.place FROM run_queue q WHERE q.place > s.place ORDER BY q.place LIMIT 1),
+        (SELECT q.place FROM run_queue q ORDER BY q.place LIMIT 1)) AS place) n WHERE n.place <> s.first
+)
+SELECT i.place, i.phase, i.queue, i.tenant_id,
+    EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = i.queue AND p.tenant_id IN (i.tenant_id, @installation::uuid)) AS paused
+FROM (SELECT * FROM spot LIMIT @most::int) s CROSS JOIN LATERAL (
+    SELECT q.* FROM run_queue q WHERE q.place = s.place ORDER BY q.place LIMIT 1) i;
+
+-- name: LanesOfPlaces :many
+-- The lanes of some places: of each place from a number on, in a circle, up to a number of them.
+WITH RECURSIVE lane AS (
+    SELECT p.place, f.who, f.who AS first, 1 AS nth FROM unnest(@places::bigint[]) p(place) CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.who FROM run_queue q WHERE q.place = p.place AND q.who >= @start::bigint ORDER BY q.place, q.who LIMIT 1),
+        (SELECT q.who FROM run_queue q WHERE q.place = p.place ORDER BY q.place, q.who LIMIT 1)) AS who) f WHERE f.who IS NOT NULL
+    UNION ALL
+    SELECT l.place, n.who, l.first, l.nth + 1 FROM lane l CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.who FROM run_queue q WHERE q.place = l.place AND q.who > l.who ORDER BY q.place, q.who LIMIT 1),
+        (SELECT q.who FROM run_queue q WHERE q.place = l.place ORDER BY q.place, q.who LIMIT 1)) AS who) n
+    WHERE l.nth < @most::int AND n.who <> l.first
+)
+SELECT i.phase, i.queue, i.tenant_id, i.user_id FROM lane l CROSS JOIN LATERAL (
+    SELECT q.* FROM run_queue q WHERE q.place = l.place AND q.who = l.who ORDER BY q.rank, q.run_id LIMIT 1) i;
 
 -- name: HeadsOfLanes :many
 -- The first items of some lanes, by rank, with the worker that made the result where it is to be verified. more marks the last
@@ -24,28 +55,27 @@ SELECT i.*, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM 
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
 FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATERAL (
     SELECT q.*, (row_number() OVER (ORDER BY q.rank, q.run_id) = @page::int)::boolean AS more FROM run_queue q
-    WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+    WHERE q.place = work_place(l.phase, l.queue, l.tenant_id) AND q.who = work_who(l.user_id)
     ORDER BY q.rank, q.run_id LIMIT @page::int) i
 ORDER BY i.rank, i.run_id;
 
 -- name: GroupsOfLanes :many
--- What the items of some lanes differ in to a decision: one jump of the index for each combination, however many items it has.
+-- What the items of some lanes differ in to a decision: one jump of the index for each combination, however many items it has. Of
+-- each lane from a number on, in a circle, up to a number of them.
 WITH RECURSIVE kind AS (
-    SELECT g.phase, g.queue, g.tenant_id, g.user_id, g.repository_id, g.provider, g.risk, g.pool, g.requires
-    FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, q.requires FROM run_queue q
-        WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, needs(q.requires) LIMIT 1) g
+    SELECT l.place, l.who, f.kind, f.kind AS first, 1 AS nth
+    FROM (SELECT work_place(r.phase, r.queue, r.tenant_id) AS place, work_who(r.user_id) AS who FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) r) l
+    CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who AND q.kind >= @start::bigint ORDER BY q.place, q.who, q.kind LIMIT 1),
+        (SELECT q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who ORDER BY q.place, q.who, q.kind LIMIT 1)) AS kind) f WHERE f.kind IS NOT NULL
     UNION ALL
-    SELECT n.phase, n.queue, n.tenant_id, n.user_id, n.repository_id, n.provider, n.risk, n.pool, n.requires FROM kind k CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, q.requires FROM run_queue q
-        WHERE q.phase = k.phase AND q.queue = k.queue AND q.tenant_id = k.tenant_id AND q.user_id = k.user_id
-            AND (q.repository_id, q.provider, q.risk, q.pool, needs(q.requires)) > (k.repository_id, k.provider, k.risk, k.pool, needs(k.requires))
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, needs(q.requires) LIMIT 1) n
+    SELECT k.place, k.who, n.kind, k.first, k.nth + 1 FROM kind k CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.kind FROM run_queue q WHERE q.place = k.place AND q.who = k.who AND q.kind > k.kind ORDER BY q.place, q.who, q.kind LIMIT 1),
+        (SELECT q.kind FROM run_queue q WHERE q.place = k.place AND q.who = k.who ORDER BY q.place, q.who, q.kind LIMIT 1)) AS kind) n
+    WHERE k.nth < @most::int AND n.kind <> k.first
 )
-SELECT kind.phase::text AS phase, kind.queue::text AS queue, kind.tenant_id::uuid AS tenant_id, kind.user_id::uuid AS user_id,
-    kind.repository_id::uuid AS repository_id, kind.provider::text AS provider, kind.risk::text AS risk, kind.pool::text AS pool,
-    kind.requires::text[] AS requires FROM kind;
+SELECT i.phase, i.queue, i.tenant_id, i.user_id, i.repository_id, i.provider, i.risk, i.pool, i.requires FROM kind k CROSS JOIN LATERAL (
+    SELECT q.* FROM run_queue q WHERE q.place = k.place AND q.who = k.who AND q.kind = k.kind ORDER BY q.rank, q.run_id LIMIT 1) i;
 
 -- name: HeadsOfGroups :many
 -- As HeadsOfLanes, of some groups, each after the item with the rank and the run_id that are named with it.
@@ -54,9 +84,8 @@ SELECT i.*, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM 
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
 FROM jsonb_populate_recordset(NULL::run_queue, @groups::jsonb) l CROSS JOIN LATERAL (
     SELECT q.*, (row_number() OVER (ORDER BY q.rank, q.run_id) = @page::int)::boolean AS more FROM run_queue q
-    WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
-        AND q.repository_id = l.repository_id AND q.provider = l.provider AND q.risk = l.risk AND q.pool = l.pool
-        AND needs(q.requires) = needs(l.requires) AND (q.rank, q.run_id) > (l.rank, l.run_id)
+    WHERE q.place = work_place(l.phase, l.queue, l.tenant_id) AND q.who = work_who(l.user_id)
+        AND q.kind = work_kind(l.repository_id, l.provider, l.risk, l.pool, l.requires) AND (q.rank, q.run_id) > (l.rank, l.run_id)
     ORDER BY q.rank, q.run_id LIMIT @page::int) i
 ORDER BY i.rank, i.run_id;
 

@@ -71,7 +71,7 @@ SELECT d.available_at FROM run_delayed d WHERE d.tenant_id = $1 AND d.run_id = $
 SELECT q.*, coalesce(CASE WHEN q.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = q.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker,
-    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.phase = q.phase AND a.queue = q.queue AND a.tenant_id = q.tenant_id
+    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.place = q.place
         AND (a.rank, a.run_id) < (q.rank, q.run_id) LIMIT 1000) x)::int AS ahead
 FROM run_queue q WHERE q.tenant_id = $1 AND q.run_id = $2;
 

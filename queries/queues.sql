@@ -77,7 +77,7 @@ ORDER BY n.queue;
 SELECT q.*, coalesce(CASE WHEN q.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = q.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker,
-    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.phase = q.phase AND a.queue = q.queue AND a.tenant_id = q.tenant_id
+    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.place = q.place
         AND (a.rank, a.run_id) < (q.rank, q.run_id) LIMIT 1000) x)::int AS ahead, t.title
 FROM run_queue q JOIN runs r ON r.id = q.run_id JOIN tasks t ON t.id = r.task_id
 WHERE q.tenant_id = @tenant_id ORDER BY q.visible_at, q.run_id LIMIT @count;

@@ -341,21 +341,19 @@ func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, ttlSeconds float64,
 
 const groupsOfLanes = `-- name: GroupsOfLanes :many
 WITH RECURSIVE kind AS (
-    SELECT g.phase, g.queue, g.tenant_id, g.user_id, g.repository_id, g.provider, g.risk, g.pool, g.requires
-    FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, q.requires FROM run_queue q
-        WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, needs(q.requires) LIMIT 1) g
+    SELECT l.place, l.who, f.kind, f.kind AS first, 1 AS nth
+    FROM (SELECT work_place(r.phase, r.queue, r.tenant_id) AS place, work_who(r.user_id) AS who FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) r) l
+    CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who AND q.kind >= $2::bigint ORDER BY q.place, q.who, q.kind LIMIT 1),
+        (SELECT q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who ORDER BY q.place, q.who, q.kind LIMIT 1)) AS kind) f WHERE f.kind IS NOT NULL
     UNION ALL
-    SELECT n.phase, n.queue, n.tenant_id, n.user_id, n.repository_id, n.provider, n.risk, n.pool, n.requires FROM kind k CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, q.requires FROM run_queue q
-        WHERE q.phase = k.phase AND q.queue = k.queue AND q.tenant_id = k.tenant_id AND q.user_id = k.user_id
-            AND (q.repository_id, q.provider, q.risk, q.pool, needs(q.requires)) > (k.repository_id, k.provider, k.risk, k.pool, needs(k.requires))
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id, q.repository_id, q.provider, q.risk, q.pool, needs(q.requires) LIMIT 1) n
+    SELECT k.place, k.who, n.kind, k.first, k.nth + 1 FROM kind k CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.kind FROM run_queue q WHERE q.place = k.place AND q.who = k.who AND q.kind > k.kind ORDER BY q.place, q.who, q.kind LIMIT 1),
+        (SELECT q.kind FROM run_queue q WHERE q.place = k.place AND q.who = k.who ORDER BY q.place, q.who, q.kind LIMIT 1)) AS kind) n
+    WHERE k.nth < $3::int AND n.kind <> k.first
 )
-SELECT kind.phase::text AS phase, kind.queue::text AS queue, kind.tenant_id::uuid AS tenant_id, kind.user_id::uuid AS user_id,
-    kind.repository_id::uuid AS repository_id, kind.provider::text AS provider, kind.risk::text AS risk, kind.pool::text AS pool,
-    kind.requires::text[] AS requires FROM kind
+SELECT i.phase, i.queue, i.tenant_id, i.user_id, i.repository_id, i.provider, i.risk, i.pool, i.requires FROM kind k CROSS JOIN LATERAL (
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind FROM run_queue q WHERE q.place = k.place AND q.who = k.who AND q.kind = k.kind ORDER BY q.rank, q.run_id LIMIT 1) i
 `
 
 type GroupsOfLanesRow struct {
@@ -370,9 +368,10 @@ type GroupsOfLanesRow struct {
 	Requires     []string  `json:"requires"`
 }
 
-// What the items of some lanes differ in to a decision: one jump of the index for each combination, however many items it has.
-func (q *Queries) GroupsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessage) ([]GroupsOfLanesRow, error) {
-	rows, err := db.Query(ctx, groupsOfLanes, lanes)
+// What the items of some lanes differ in to a decision: one jump of the index for each combination, however many items it has. Of
+// each lane from a number on, in a circle, up to a number of them.
+func (q *Queries) GroupsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessage, start int64, most int32) ([]GroupsOfLanesRow, error) {
+	rows, err := db.Query(ctx, groupsOfLanes, lanes, start, most)
 	if err != nil {
 		return nil, err
 	}
@@ -459,14 +458,13 @@ func (q *Queries) GuardLease(ctx context.Context, db DBTX, arg GuardLeaseParams)
 }
 
 const headsOfGroups = `-- name: HeadsOfGroups :many
-SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, i.more, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, i.place, i.who, i.kind, i.more, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
 FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
-    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, (row_number() OVER (ORDER BY q.rank, q.run_id) = $2::int)::boolean AS more FROM run_queue q
-    WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
-        AND q.repository_id = l.repository_id AND q.provider = l.provider AND q.risk = l.risk AND q.pool = l.pool
-        AND needs(q.requires) = needs(l.requires) AND (q.rank, q.run_id) > (l.rank, l.run_id)
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind, (row_number() OVER (ORDER BY q.rank, q.run_id) = $2::int)::boolean AS more FROM run_queue q
+    WHERE q.place = work_place(l.phase, l.queue, l.tenant_id) AND q.who = work_who(l.user_id)
+        AND q.kind = work_kind(l.repository_id, l.provider, l.risk, l.pool, l.requires) AND (q.rank, q.run_id) > (l.rank, l.run_id)
     ORDER BY q.rank, q.run_id LIMIT $2::int) i
 ORDER BY i.rank, i.run_id
 `
@@ -486,6 +484,9 @@ type HeadsOfGroupsRow struct {
 	Seq          *int64    `json:"seq"`
 	Requires     []string  `json:"requires"`
 	Rank         time.Time `json:"rank"`
+	Place        int64     `json:"place"`
+	Who          int64     `json:"who"`
+	Kind         int64     `json:"kind"`
 	More         bool      `json:"more"`
 	Maker        uuid.UUID `json:"maker"`
 }
@@ -515,6 +516,9 @@ func (q *Queries) HeadsOfGroups(ctx context.Context, db DBTX, groups json.RawMes
 			&i.Seq,
 			&i.Requires,
 			&i.Rank,
+			&i.Place,
+			&i.Who,
+			&i.Kind,
 			&i.More,
 			&i.Maker,
 		); err != nil {
@@ -529,12 +533,12 @@ func (q *Queries) HeadsOfGroups(ctx context.Context, db DBTX, groups json.RawMes
 }
 
 const headsOfLanes = `-- name: HeadsOfLanes :many
-SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, i.more, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, i.place, i.who, i.kind, i.more, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
 FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
-    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, (row_number() OVER (ORDER BY q.rank, q.run_id) = $2::int)::boolean AS more FROM run_queue q
-    WHERE q.phase = l.phase AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.user_id = l.user_id
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind, (row_number() OVER (ORDER BY q.rank, q.run_id) = $2::int)::boolean AS more FROM run_queue q
+    WHERE q.place = work_place(l.phase, l.queue, l.tenant_id) AND q.who = work_who(l.user_id)
     ORDER BY q.rank, q.run_id LIMIT $2::int) i
 ORDER BY i.rank, i.run_id
 `
@@ -554,6 +558,9 @@ type HeadsOfLanesRow struct {
 	Seq          *int64    `json:"seq"`
 	Requires     []string  `json:"requires"`
 	Rank         time.Time `json:"rank"`
+	Place        int64     `json:"place"`
+	Who          int64     `json:"who"`
+	Kind         int64     `json:"kind"`
 	More         bool      `json:"more"`
 	Maker        uuid.UUID `json:"maker"`
 }
@@ -584,6 +591,9 @@ func (q *Queries) HeadsOfLanes(ctx context.Context, db DBTX, lanes json.RawMessa
 			&i.Seq,
 			&i.Requires,
 			&i.Rank,
+			&i.Place,
+			&i.Who,
+			&i.Kind,
 			&i.More,
 			&i.Maker,
 		); err != nil {
@@ -677,15 +687,15 @@ func (q *Queries) IntendOperation(ctx context.Context, db DBTX, arg IntendOperat
 
 const lanes = `-- name: Lanes :many
 WITH RECURSIVE lane AS (
-    (SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1)
+    (SELECT q.place, q.who, q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q ORDER BY q.place, q.who LIMIT 1)
     UNION ALL
-    SELECT n.phase, n.queue, n.tenant_id, n.user_id FROM lane l CROSS JOIN LATERAL (
-        SELECT q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q
-        WHERE (q.phase, q.queue, q.tenant_id, q.user_id) > (l.phase, l.queue, l.tenant_id, l.user_id)
-        ORDER BY q.phase, q.queue, q.tenant_id, q.user_id LIMIT 1) n
+    SELECT n.place, n.who, n.phase, n.queue, n.tenant_id, n.user_id FROM lane l CROSS JOIN LATERAL (
+        SELECT q.place, q.who, q.phase, q.queue, q.tenant_id, q.user_id FROM run_queue q
+        WHERE (q.place, q.who) > (l.place, l.who) ORDER BY q.place, q.who LIMIT 1) n
 )
-SELECT lane.phase::text AS phase, lane.queue::text AS queue, lane.tenant_id::uuid AS tenant_id, lane.user_id::uuid AS user_id FROM lane
-WHERE NOT EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = lane.queue AND p.tenant_id IN (lane.tenant_id, $1::uuid))
+SELECT l.phase::text AS phase, l.queue::text AS queue, l.tenant_id::uuid AS tenant_id, l.user_id::uuid AS user_id,
+    EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = l.queue AND p.tenant_id IN (l.tenant_id, $1::uuid)) AS paused
+FROM (SELECT place, who, phase, queue, tenant_id, user_id FROM lane LIMIT $2::int) l
 `
 
 type LanesRow struct {
@@ -693,12 +703,13 @@ type LanesRow struct {
 	Queue    string    `json:"queue"`
 	TenantID uuid.UUID `json:"tenant_id"`
 	UserID   uuid.UUID `json:"user_id"`
+	Paused   bool      `json:"paused"`
 }
 
-// Who has READY items where: one jump of the index for each lane, however many items it has. A queue that the tenant or
-// the installation paused is left out.
-func (q *Queries) Lanes(ctx context.Context, db DBTX, installation uuid.UUID) ([]LanesRow, error) {
-	rows, err := db.Query(ctx, lanes, installation)
+// Who has READY items where, up to a number of lanes: one jump of the index for each, however many items it has. paused says that
+// the tenant or the installation paused the queue.
+func (q *Queries) Lanes(ctx context.Context, db DBTX, installation uuid.UUID, most int32) ([]LanesRow, error) {
+	rows, err := db.Query(ctx, lanes, installation, most)
 	if err != nil {
 		return nil, err
 	}
@@ -706,6 +717,55 @@ func (q *Queries) Lanes(ctx context.Context, db DBTX, installation uuid.UUID) ([
 	var items []LanesRow
 	for rows.Next() {
 		var i LanesRow
+		if err := rows.Scan(
+			&i.Phase,
+			&i.Queue,
+			&i.TenantID,
+			&i.UserID,
+			&i.Paused,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lanesOfPlaces = `-- name: LanesOfPlaces :many
+WITH RECURSIVE lane AS (
+    SELECT p.place, f.who, f.who AS first, 1 AS nth FROM unnest($1::bigint[]) p(place) CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.who FROM run_queue q WHERE q.place = p.place AND q.who >= $2::bigint ORDER BY q.place, q.who LIMIT 1),
+        (SELECT q.who FROM run_queue q WHERE q.place = p.place ORDER BY q.place, q.who LIMIT 1)) AS who) f WHERE f.who IS NOT NULL
+    UNION ALL
+    SELECT l.place, n.who, l.first, l.nth + 1 FROM lane l CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.who FROM run_queue q WHERE q.place = l.place AND q.who > l.who ORDER BY q.place, q.who LIMIT 1),
+        (SELECT q.who FROM run_queue q WHERE q.place = l.place ORDER BY q.place, q.who LIMIT 1)) AS who) n
+    WHERE l.nth < $3::int AND n.who <> l.first
+)
+SELECT i.phase, i.queue, i.tenant_id, i.user_id FROM lane l CROSS JOIN LATERAL (
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who ORDER BY q.rank, q.run_id LIMIT 1) i
+`
+
+type LanesOfPlacesRow struct {
+	Phase    string    `json:"phase"`
+	Queue    string    `json:"queue"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	UserID   uuid.UUID `json:"user_id"`
+}
+
+// The lanes of some places: of each place from a number on, in a circle, up to a number of them.
+func (q *Queries) LanesOfPlaces(ctx context.Context, db DBTX, places []int64, start int64, most int32) ([]LanesOfPlacesRow, error) {
+	rows, err := db.Query(ctx, lanesOfPlaces, places, start, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LanesOfPlacesRow
+	for rows.Next() {
+		var i LanesOfPlacesRow
 		if err := rows.Scan(
 			&i.Phase,
 			&i.Queue,
@@ -1005,6 +1065,57 @@ func (q *Queries) PauseOf(ctx context.Context, db DBTX, provider string, runID u
 	var i PauseOfRow
 	err := row.Scan(&i.Until, &i.Failures, &i.AcquiredAt)
 	return i, err
+}
+
+const places = `-- name: Places :many
+WITH RECURSIVE spot AS (
+    SELECT f.place, f.place AS first FROM (SELECT coalesce(
+        (SELECT q.place FROM run_queue q WHERE q.place >= $3::bigint ORDER BY q.place LIMIT 1),
+        (SELECT q.place FROM run_queue q ORDER BY q.place LIMIT 1)) AS place) f WHERE f.place IS NOT NULL
+    UNION ALL
+    SELECT n.place, s.first FROM spot s CROSS JOIN LATERAL (SELECT coalesce(
+        (SELECT q.place FROM run_queue q WHERE q.place > s.place ORDER BY q.place LIMIT 1),
+        (SELECT q.place FROM run_queue q ORDER BY q.place LIMIT 1)) AS place) n WHERE n.place <> s.first
+)
+SELECT i.place, i.phase, i.queue, i.tenant_id,
+    EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = i.queue AND p.tenant_id IN (i.tenant_id, $1::uuid)) AS paused
+FROM (SELECT place, first FROM spot LIMIT $2::int) s CROSS JOIN LATERAL (
+    SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind FROM run_queue q WHERE q.place = s.place ORDER BY q.place LIMIT 1) i
+`
+
+type PlacesRow struct {
+	Place    int64     `json:"place"`
+	Phase    string    `json:"phase"`
+	Queue    string    `json:"queue"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	Paused   bool      `json:"paused"`
+}
+
+// Where READY items are, whoever asked for them, as Lanes: the phases, queues and tenants from a number on, in a circle.
+func (q *Queries) Places(ctx context.Context, db DBTX, installation uuid.UUID, most int32, start int64) ([]PlacesRow, error) {
+	rows, err := db.Query(ctx, places, installation, most, start)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PlacesRow
+	for rows.Next() {
+		var i PlacesRow
+		if err := rows.Scan(
+			&i.Place,
+			&i.Phase,
+			&i.Queue,
+			&i.TenantID,
+			&i.Paused,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const readyBoot = `-- name: ReadyBoot :execrows

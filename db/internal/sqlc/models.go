@@ -609,6 +609,9 @@ type RunQueue struct {
 	Seq          *int64    `json:"seq"`
 	Requires     []string  `json:"requires"`
 	Rank         time.Time `json:"rank"`
+	Place        int64     `json:"place"`
+	Who          int64     `json:"who"`
+	Kind         int64     `json:"kind"`
 }
 
 type Sandbox struct {

@@ -1422,10 +1422,10 @@ func (q *Queries) TasksOfPage(ctx context.Context, db DBTX, ids []uuid.UUID, ten
 }
 
 const waitingItem = `-- name: WaitingItem :one
-SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, coalesce(CASE WHEN q.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind, coalesce(CASE WHEN q.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = q.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker,
-    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.phase = q.phase AND a.queue = q.queue AND a.tenant_id = q.tenant_id
+    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.place = q.place
         AND (a.rank, a.run_id) < (q.rank, q.run_id) LIMIT 1000) x)::int AS ahead
 FROM run_queue q WHERE q.tenant_id = $1 AND q.run_id = $2
 `
@@ -1445,6 +1445,9 @@ type WaitingItemRow struct {
 	Seq          *int64    `json:"seq"`
 	Requires     []string  `json:"requires"`
 	Rank         time.Time `json:"rank"`
+	Place        int64     `json:"place"`
+	Who          int64     `json:"who"`
+	Kind         int64     `json:"kind"`
 	Maker        uuid.UUID `json:"maker"`
 	Ahead        int32     `json:"ahead"`
 }
@@ -1468,6 +1471,9 @@ func (q *Queries) WaitingItem(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 		&i.Seq,
 		&i.Requires,
 		&i.Rank,
+		&i.Place,
+		&i.Who,
+		&i.Kind,
 		&i.Maker,
 		&i.Ahead,
 	)

@@ -424,10 +424,10 @@ func (q *Queries) SchemaVersion(ctx context.Context, db DBTX) (int64, error) {
 }
 
 const waitingItems = `-- name: WaitingItems :many
-SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, coalesce(CASE WHEN q.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
+SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind, coalesce(CASE WHEN q.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = q.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker,
-    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.phase = q.phase AND a.queue = q.queue AND a.tenant_id = q.tenant_id
+    (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.place = q.place
         AND (a.rank, a.run_id) < (q.rank, q.run_id) LIMIT 1000) x)::int AS ahead, t.title
 FROM run_queue q JOIN runs r ON r.id = q.run_id JOIN tasks t ON t.id = r.task_id
 WHERE q.tenant_id = $1 ORDER BY q.visible_at, q.run_id LIMIT $2
@@ -448,6 +448,9 @@ type WaitingItemsRow struct {
 	Seq          *int64    `json:"seq"`
 	Requires     []string  `json:"requires"`
 	Rank         time.Time `json:"rank"`
+	Place        int64     `json:"place"`
+	Who          int64     `json:"who"`
+	Kind         int64     `json:"kind"`
 	Maker        uuid.UUID `json:"maker"`
 	Ahead        int32     `json:"ahead"`
 	Title        string    `json:"title"`
@@ -478,6 +481,9 @@ func (q *Queries) WaitingItems(ctx context.Context, db DBTX, tenantID uuid.UUID,
 			&i.Seq,
 			&i.Requires,
 			&i.Rank,
+			&i.Place,
+			&i.Who,
+			&i.Kind,
 			&i.Maker,
 			&i.Ahead,
 			&i.Title,
