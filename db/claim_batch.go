@@ -30,10 +30,8 @@ type claimBatch struct {
 	// without are runs that are not given out now.
 	without map[uuid.UUID]error
 	state   schedule.State
-	// contracts are those of the runs that were chosen.
-	contracts map[uuid.UUID]sqlc.RunContractsRow
-	write     write
-	steps     [][]step
+	write   write
+	steps   [][]step
 }
 
 // claimAll carries out claims together. Where that fails as a whole, each is carried out for itself.
@@ -55,7 +53,7 @@ func (s *Store) claimAll(ctx context.Context, requests []ClaimRequest) []coalesc
 func (s *Store) claimTogether(ctx context.Context, requests []ClaimRequest, without map[uuid.UUID]error) (*claimBatch, error) {
 	var b *claimBatch
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		b = &claimBatch{s: s, tx: tx, requests: requests, without: without, answers: make([]coalesce.Result[given], len(requests)), offers: make([]schedule.Offer, len(requests)), contracts: map[uuid.UUID]sqlc.RunContractsRow{}}
+		b = &claimBatch{s: s, tx: tx, requests: requests, without: without, answers: make([]coalesce.Result[given], len(requests)), offers: make([]schedule.Offer, len(requests))}
 		if err := b.ask(ctx); err != nil {
 			return err
 		}
@@ -175,30 +173,18 @@ func (b *claimBatch) settle(i int, r ClaimRequest, given []sqlc.RunLease, room m
 	}
 }
 
-// grant turns what was decided into leases: items are locked, then runs, in the order of their ids; each run is asked
-// once more. An item that gives nothing is passed over from then on.
+// grant turns what was decided into leases: runs are locked with their items, in the order of their ids; each run is asked once
+// more. An item that gives nothing is passed over from then on. A claim that goes on locks again, and then not in the order of all
+// ids: nobody can wait for it in a circle, because it passes over what is locked and waits for no run and no item.
 func (b *claimBatch) grant(ctx context.Context, grants []schedule.Grant, passed map[uuid.UUID]bool) error {
 	ids := make([]uuid.UUID, len(grants))
 	for i, g := range grants {
 		ids[i] = g.Item.Run
 		passed[g.Item.Run] = true
 	}
-	var rows []sqlc.LockItemsOfRunsRow
-	var contracts []sqlc.RunContractsRow
-	err := together(ctx, b.tx,
-		func(h sqlc.DBTX) (err error) {
-			rows, err = b.s.q.LockItemsOfRuns(ctx, h, ids)
-			return wrap("lock items and runs", err)
-		},
-		func(h sqlc.DBTX) (err error) {
-			contracts, err = b.s.q.RunContracts(ctx, h, ids)
-			return wrap("load contracts", err)
-		})
+	rows, err := b.s.q.LockItemsOfRuns(ctx, b.tx, ids)
 	if err != nil {
-		return err
-	}
-	for _, c := range contracts {
-		b.contracts[c.RunID] = c
+		return fmt.Errorf("lock items and runs: %w", err)
 	}
 	for _, g := range grants {
 		n := slices.IndexFunc(rows, func(r sqlc.LockItemsOfRunsRow) bool { return r.Run.ID == g.Item.Run })
@@ -249,11 +235,8 @@ func (b *claimBatch) lease(ctx context.Context, g schedule.Grant, row sqlc.LockI
 func (b *claimBatch) event(g schedule.Grant, r run.Run, row sqlc.LockItemsOfRunsRow) (run.Event, error) {
 	request, token := b.requests[g.Offer], row.Token
 	f := run.Facts{Rules: b.state.Tenants[r.Tenant].Rules}
-	c, ok := b.contracts[r.ID]
-	if !ok {
-		return run.Event{}, fmt.Errorf("run %s has no contract", r.ID)
-	}
-	if _, err := contractOf(c, r, &f); err != nil {
+	if _, err := contractOf(sqlc.RunContractsRow{RunID: r.ID, Contract: row.Contract, RequestedBy: row.RequestedBy, AgentProfile: row.AgentProfile, Priority: row.Priority,
+		Repository: row.Repository, Scope: row.Scope, Forbidden: row.Forbidden, Requires: row.Requires, Roles: row.Roles}, r, &f); err != nil {
 		return run.Event{}, err
 	}
 	p := f.Policy

@@ -116,9 +116,14 @@ DELETE FROM provider_pauses WHERE probe = @run_id AND until <= clock_timestamp()
 
 -- name: LockItemsOfRuns :many
 -- The runs that were chosen with their items, locked in the order of their ids, a run before its item as everywhere, each with a
--- fencing token. What somebody takes away or holds meanwhile is missing: no claim waits for a run.
-SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
+-- fencing token and with what RunContracts says of it. What somebody takes away or holds meanwhile is missing: no claim waits for a
+-- run, so that one which locks a second time, lower ids among them, waits for nobody either.
+SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token,
+    t.contract, t.requested_by, t.agent_profile, t.priority, p.name AS repository, p.scope, p.forbidden, p.requires, coalesce(m.roles, '{}')::text[] AS roles
 FROM runs JOIN run_queue q ON q.run_id = runs.id
+CROSS JOIN LATERAL (SELECT t.* FROM tasks t WHERE t.id = runs.task_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT p.* FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
+LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
 WHERE runs.id = ANY(@ids::uuid[]) AND q.run_id = ANY(@ids::uuid[])
 ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED FOR UPDATE OF q SKIP LOCKED;
 

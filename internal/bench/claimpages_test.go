@@ -17,7 +17,7 @@ const claims = 30
 
 // lookups are the statements by which a claim finds and decides; writes are those by which it says what it gave.
 var (
-	lookups = []string{"LockBoots", "LeasesOfBoots", "Lanes", "HoldOffClaims", "ScheduleFacts", "HeadsOfLanes", "LockItemsOfRuns", "RunContracts"}
+	lookups = []string{"LockBoots", "LeasesOfBoots", "Lanes", "HoldOffClaims", "ScheduleFacts", "HeadsOfLanes", "LockItemsOfRuns"}
 	writes  = []string{"WriteRuns", "WriteDequeued", "WriteUndelayed", "WriteLeases", "WriteAttempts", "WriteSandboxes"}
 )
 

@@ -866,20 +866,34 @@ func (q *Queries) LockBoots(ctx context.Context, db DBTX, ttlSeconds float64, id
 }
 
 const lockItemsOfRuns = `-- name: LockItemsOfRuns :many
-SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, runs.crashed, runs.rate_limited, runs.cost_exceeded_at, clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token
+SELECT runs.id, runs.tenant_id, runs.task_id, runs.repository_id, runs.campaign_id, runs.mode, runs.risk, runs.state, runs.version, runs.policy_version, runs.limits, runs.attempt_no, runs.attempt_id, runs.released, runs.repairs, runs.verify_redeliveries, runs.publish_redeliveries, runs.base_moves, runs.fencing_token, runs.lease_id, runs.lease_phase, runs.lease_worker, runs.lease_boot, runs.queued, runs.gate_id, runs.gate_kind, runs.gate_revision, runs.gate_digest, runs.gate_resume_to, runs.gate_expired, runs.dispatched, runs.context_digest, runs.plan_digest, runs.approved_plan_digest, runs.plan_revision, runs.outcome, runs.patch, runs.patch_revision, runs.report_digest, runs.verification_digest, runs.approved_patch_id, runs.verdict, runs.attested, runs.pr_url, runs.pr_sha, runs.pr_branch, runs.pr_number, runs.failure_category, runs.failure_code, runs.failure_retryable, runs.failure_summary, runs.failure_evidence, runs.cancel_by, runs.cancel_reason, runs.cancel_at, runs.cancel_forced, runs.reason_code, runs.created_at, runs.finished_at, runs.head_hash, runs.updated_at, runs.state_since, runs.active_ms, runs.base_commit, runs.branch, runs.isolation, runs.stop_signal, runs.stop_signal_at, runs.agent_profile, runs.adapter_version, runs.route, runs.crashed, runs.rate_limited, runs.cost_exceeded_at, clock_timestamp()::timestamptz AS now, nextval('fencing_tokens')::bigint AS token,
+    t.contract, t.requested_by, t.agent_profile, t.priority, p.name AS repository, p.scope, p.forbidden, p.requires, coalesce(m.roles, '{}')::text[] AS roles
 FROM runs JOIN run_queue q ON q.run_id = runs.id
+CROSS JOIN LATERAL (SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest, t.agent_profile, t.parent_task_id, t.template_id, t.template_version, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.cancel_requested, t.awaits_merge, t.auto_run, t.reason, t.reason_words, t.created_at, t.updated_at, t.priority FROM tasks t WHERE t.id = runs.task_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT p.id, p.tenant_id, p.forge_id, p.name, p.clone_url, p.default_branch, p.verification, p.scope, p.forbidden, p.created_by, p.created_at, p.requires FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
+LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
 WHERE runs.id = ANY($1::uuid[]) AND q.run_id = ANY($1::uuid[])
 ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED FOR UPDATE OF q SKIP LOCKED
 `
 
 type LockItemsOfRunsRow struct {
-	Run   Run       `json:"run"`
-	Now   time.Time `json:"now"`
-	Token int64     `json:"token"`
+	Run          Run             `json:"run"`
+	Now          time.Time       `json:"now"`
+	Token        int64           `json:"token"`
+	Contract     json.RawMessage `json:"contract"`
+	RequestedBy  uuid.UUID       `json:"requested_by"`
+	AgentProfile string          `json:"agent_profile"`
+	Priority     int16           `json:"priority"`
+	Repository   string          `json:"repository"`
+	Scope        []string        `json:"scope"`
+	Forbidden    []string        `json:"forbidden"`
+	Requires     []string        `json:"requires"`
+	Roles        []string        `json:"roles"`
 }
 
 // The runs that were chosen with their items, locked in the order of their ids, a run before its item as everywhere, each with a
-// fencing token. What somebody takes away or holds meanwhile is missing: no claim waits for a run.
+// fencing token and with what RunContracts says of it. What somebody takes away or holds meanwhile is missing: no claim waits for a
+// run, so that one which locks a second time, lower ids among them, waits for nobody either.
 func (q *Queries) LockItemsOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]LockItemsOfRunsRow, error) {
 	rows, err := db.Query(ctx, lockItemsOfRuns, ids)
 	if err != nil {
@@ -966,6 +980,15 @@ func (q *Queries) LockItemsOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID)
 			&i.Run.CostExceededAt,
 			&i.Now,
 			&i.Token,
+			&i.Contract,
+			&i.RequestedBy,
+			&i.AgentProfile,
+			&i.Priority,
+			&i.Repository,
+			&i.Scope,
+			&i.Forbidden,
+			&i.Requires,
+			&i.Roles,
 		); err != nil {
 			return nil, err
 		}
