@@ -152,11 +152,17 @@ type lane struct {
 type assigner struct {
 	State
 	offers []Offer
+	// plain are the indexes of the offers, those that offer least first.
+	plain  []int
 	counts counts
 }
 
 func newAssigner(s State, offers []Offer) *assigner {
-	a := &assigner{State: s, offers: slices.Clone(offers), counts: counts{}}
+	a := &assigner{State: s, offers: slices.Clone(offers), plain: make([]int, len(offers)), counts: counts{}}
+	for n := range offers {
+		a.plain[n] = n
+	}
+	slices.SortStableFunc(a.plain, func(x, y int) int { return cmp.Compare(offers[x].breadth(), offers[y].breadth()) })
 	a.Parked = maps.Clone(s.Parked)
 	for _, h := range s.Held {
 		a.counts.add(h, h.Count)
@@ -206,13 +212,27 @@ func (a *assigner) advance(l *lane) bool {
 	return false
 }
 
-// taker is the first offer that has room for the item and may take it, where no limit holds the item back.
+// taker is the offer that has room for the item and may take it, where no limit holds the item back: of several the one that offers
+// least, so that the abler ones are left to what needs them.
 func (a *assigner) taker(i Item) (offer int, ok bool) {
 	if code, _ := a.limited(i); code != "" {
 		return 0, false
 	}
-	offer = slices.IndexFunc(a.offers, func(o Offer) bool { return o.Free > 0 && a.fits(o, i) })
-	return offer, offer >= 0
+	for _, n := range a.plain {
+		if a.offers[n].Free > 0 && a.fits(a.offers[n], i) {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// breadth grows with everything that a worker may be chosen for: who offers all that another does, and more, has the larger one.
+func (o Offer) breadth() int {
+	n := len(o.Phases) + max(len(o.Queues), 1) + len(o.Pools) + len(o.Capabilities) + o.Isolation.Rank()
+	if o.Tenant == uuid.Nil {
+		n++
+	}
+	return n
 }
 
 func (a *assigner) before(x, y lane) bool {

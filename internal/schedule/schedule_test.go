@@ -126,6 +126,21 @@ func TestWhatCannotBeGivenHidesNothing(t *testing.T) {
 	}
 }
 
+// R-WRK-3: ordinary work goes to the worker that offers least, so that what needs more finds one, whoever asked first.
+func TestAblerWorkersAreLeftToWhatNeedsThem(t *testing.T) {
+	t.Parallel()
+	plain, able, near, every := worker(1), worker(1), worker(1), worker(1)
+	plain.Tenant, able.Tenant, near.Tenant = id('t', 0), id('t', 0), id('t', 0)
+	able.Capabilities, near.Pools = []string{"jdk=21.0.2"}, []string{"big"}
+	ordinary, special, pooled, other := item(1, 0, 1, 3, time.Minute), item(2, 0, 1, 2, time.Minute), item(3, 0, 1, 1, time.Minute), item(4, 1, 1, 0, time.Minute)
+	special.Requires, pooled.Pool = []string{"jdk >= 21"}, "big"
+	for _, offers := range [][]schedule.Offer{{every, able, near, plain}, {plain, near, able, every}, {able, every, plain, near}} {
+		if got := schedule.Assign(calm(), offers, sorted(ordinary, special, pooled, other)); len(got) != 4 {
+			t.Errorf("only %v were given of four items for four workers", order(got))
+		}
+	}
+}
+
 // R-Q-7, R-Q-9: the reason for waiting is true and says what would help.
 func TestWhy(t *testing.T) {
 	t.Parallel()
