@@ -24,10 +24,11 @@ type Draft struct {
 	At time.Time
 }
 
-// SaveDraft keeps a text in place of the one before; an empty one is none.
+// SaveDraft keeps a text in place of the one before; an empty one is none, and leaves the
+// parts of its form alone.
 func (s *Store) SaveDraft(ctx context.Context, k DraftKey, text string) error {
 	if text == "" {
-		return s.DropDrafts(ctx, k)
+		return wrap("delete a draft", s.q.DeleteDraft(ctx, s.pool, k.Tenant, k.User, k.Key))
 	}
 	return wrap("save a draft", s.q.SaveDraft(ctx, s.pool, k.Tenant, k.User, k.Key, text))
 }

@@ -23,14 +23,21 @@ const (
 	maxComment = 2000
 )
 
-// draft is a key that a form of ours has: a gate's text, a comment on a step of its plan, or the goal of a new task.
+// draft is a key that a form of ours has: a gate's text, a comment on a step of its plan or a line of its patch, or the goal
+// of a new task.
 type draft struct {
 	// gate is set for a gate's form, and with it revision and step for a comment on a step.
 	gate           uuid.UUID
 	revision, step int
+	// line is set in place of step for a comment on a line of a patch; path is its file, where it is known.
+	line web.LineRef
+	path string
 	// task is what a new task is filled from; nil: from nothing.
 	task uuid.UUID
 }
+
+// part reports whether this is a comment beside a gate's text.
+func (d draft) part() bool { return d.step > 0 || d.line.File > 0 }
 
 // parseDraft reads a key of the address; one that no form of ours has is fault.NotFound.
 func parseDraft(key string) (draft, error) {
@@ -47,9 +54,17 @@ func parseDraft(key string) (draft, error) {
 		if d.gate, err = typeid.Parse(typeid.Gate, id); err != nil || !isPart {
 			break
 		}
-		revision, step, _ := strings.Cut(part, ":")
+		revision, rest, _ := strings.Cut(part, ":")
 		d.revision, _ = strconv.Atoi(revision)
-		d.step, _ = strconv.Atoi(step)
+		var isLine bool
+		if d.line, isLine = web.ParseLineRef(rest); isLine {
+			if d.revision < 1 || web.LineNoteDraft(id, d.revision, d.line) != key {
+				return d, none
+			}
+			break
+		}
+		d.line = web.LineRef{}
+		d.step, _ = strconv.Atoi(rest)
 		if d.revision < 1 || d.step < 1 || d.step > web.MaxSteps || web.StepDraft(id, d.revision, d.step) != key {
 			return d, none
 		}
@@ -65,7 +80,7 @@ func parseDraft(key string) (draft, error) {
 // limit is how many characters the form takes.
 func (d draft) limit() int {
 	switch {
-	case d.step > 0:
+	case d.part():
 		return maxComment
 	case d.gate != uuid.Nil:
 		return maxText
@@ -101,6 +116,8 @@ func (s *server) takes(r *http.Request, d draft) error {
 		return fault.New(fault.Gone, "Nothing was kept: this gate takes no more text.").WithCode("gate_closed")
 	case d.revision > g.Revision:
 		return fault.New(fault.NotFound, "Nothing was kept: the gate has no such revision.").WithCode("draft_key")
+	case d.line.File > 0:
+		return s.takesLine(r, g, d)
 	}
 	return nil
 }
@@ -112,27 +129,29 @@ func draftKey(r *http.Request, key string) db.DraftKey {
 
 // postDraft keeps what a person is writing, in place of what was kept before; an empty text is none.
 func (s *server) postDraft(w http.ResponseWriter, r *http.Request) error {
-	key := chi.URLParam(r, "key")
-	d, err := parseDraft(key)
-	if err != nil {
-		return err
-	}
 	values, err := form(r)
 	if err != nil {
 		return err
 	}
-	text := values.Get("text")
+	if err := s.keepDraft(r, chi.URLParam(r, "key"), values.Get("text")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *server) keepDraft(r *http.Request, key, text string) error {
+	d, err := parseDraft(key)
+	if err != nil {
+		return err
+	}
 	if n := len([]rune(text)); n > d.limit() {
 		return fault.Newf(fault.TooLarge, "Nothing was kept: the text has %d characters, and %d are allowed.", n, d.limit()).WithCode("too_large").WithField("text")
 	}
 	if err := s.takes(r, d); err != nil {
 		return err
 	}
-	if err := s.store.SaveDraft(r.Context(), draftKey(r, key), text); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return s.store.SaveDraft(r.Context(), draftKey(r, key), text)
 }
 
 // postDraftDiscard forgets a form's text with all of its parts.
@@ -144,6 +163,9 @@ func (s *server) postDraftDiscard(w http.ResponseWriter, r *http.Request) error 
 	}
 	if err := s.store.DropDrafts(r.Context(), draftKey(r, key)); err != nil {
 		return err
+	}
+	if d.gate != uuid.Nil {
+		s.dropEarlier(r, d.gate)
 	}
 	back := "?"
 	if strings.Contains(d.page(), "?") {
@@ -182,7 +204,11 @@ func (s *server) keepText(r *http.Request, panel *web.GatePanelData, posted url.
 	if err != nil {
 		return err
 	}
-	keepComments(panel, posted, all)
+	before, err := s.earlierComments(r, panel)
+	if err != nil {
+		return err
+	}
+	keepComments(panel, posted, all, before)
 	if posted != nil {
 		// What stands there is newer than what was kept.
 		panel.Text, panel.AdoptURL, panel.Elsewhere = posted.Get("text"), posted.Get("adopt_url"), posted["reviewed_elsewhere"]

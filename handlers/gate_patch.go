@@ -99,11 +99,12 @@ func (s *server) readElsewhere(r *http.Request, v *db.Verdict, declared []string
 }
 
 // diffView shows a patch, marked with what policy and contract say about its paths.
-func (s *server) diffView(r *http.Request, g gate, p gatePatch) (*web.DiffView, error) {
+func (s *server) diffView(r *http.Request, g gate, p gatePatch, notes *web.LineNotes) (*web.DiffView, error) {
 	options, err := s.diffOptions(r, g.info.ID, g.run, p)
 	if err != nil {
 		return nil, err
 	}
+	options.Notes = notes
 	view := web.NewDiffView(p.parsed.Render(web.InlineBounds()), options)
 	if g.info.Kind == run.GatePatch && options.View.Since > 0 && options.View.Since < g.info.Revision {
 		if view.Since, err = s.since(r, g, p, options.View); err != nil {
@@ -175,7 +176,7 @@ func (s *server) diffOptions(r *http.Request, gate uuid.UUID, info db.RunInfo, p
 
 // getGateFile shows one file of the patch, also where the gate's page is too small for it.
 func (s *server) getGateFile(w http.ResponseWriter, r *http.Request) error {
-	data, err := s.gateFile(r)
+	data, err := s.gateFile(r, false)
 	if err != nil {
 		return err
 	}
@@ -185,27 +186,25 @@ func (s *server) getGateFile(w http.ResponseWriter, r *http.Request) error {
 
 // getGateFileFragment is the same for the gate's page.
 func (s *server) getGateFileFragment(w http.ResponseWriter, r *http.Request) error {
-	data, err := s.gateFile(r)
+	data, err := s.gateFile(r, true)
 	if err != nil {
 		return err
 	}
 	return s.render(w, r, http.StatusOK, web.GateFile(data))
 }
 
-func (s *server) gateFile(r *http.Request) (web.GateFilePageData, error) {
+// gateFile is one file of the patch, for a page of its own or, as a fragment, for the gate's page.
+func (s *server) gateFile(r *http.Request, fragment bool) (web.GateFilePageData, error) {
 	var data web.GateFilePageData
 	id, err := pathID(r, "id", typeid.Gate)
 	if err != nil {
 		return data, err
 	}
-	info, err := s.store.Gate(r.Context(), who(r).tenant, id)
+	g, err := s.gate(r, id)
 	if err != nil {
 		return data, err
 	}
-	of, err := s.store.RunInfo(r.Context(), who(r).tenant, info.Run)
-	if err != nil {
-		return data, err
-	}
+	info := g.info
 	p, err := s.gatePatch(r, info)
 	if err != nil {
 		return data, err
@@ -219,9 +218,16 @@ func (s *server) gateFile(r *http.Request) (web.GateFilePageData, error) {
 	if !ok {
 		return data, missing
 	}
-	options, err := s.diffOptions(r, id, of, *p)
+	options, err := s.diffOptions(r, id, g.run, *p)
 	if err != nil {
 		return data, err
+	}
+	panel := s.gatePanel(r, g)
+	if err := s.keepText(r, &panel, nil); err != nil {
+		return data, err
+	}
+	if options.Notes = lineNotes(r, panel, n); options.Notes != nil && fragment {
+		options.Notes.File = 0
 	}
 	data = web.GateFilePageData{GateID: options.Gate, Title: info.TaskTitle, Files: len(p.parsed.Facts().Files), View: options.View, RawURL: options.RawURL}
 	data.File, data.SpaceOnly = web.NewDiffFile(file, options)

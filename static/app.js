@@ -280,11 +280,53 @@
 		written(area);
 	});
 	document.addEventListener("htmx:after:swap", restore);
+
+	// A comment on a line of a patch: its field appears under the line. Escape takes an empty one away again.
+	let entered = null; // the line on which Enter is held down
+	const noteAt = (link) => {
+		const ref = link.dataset.line, id = "f-line-" + ref;
+		if (!byId(id)) {
+			const row = byId("line-note").content.firstElementChild.cloneNode(true);
+			const area = row.querySelector("textarea"), label = row.querySelector("label");
+			for (const [node, name] of [[area, "id"], [area, "name"], [area, "data-draft"], [label, "for"]]) {
+				if (node.hasAttribute(name)) node.setAttribute(name, node.getAttribute(name).replace("0-R0", ref));
+			}
+			const [, side, n] = /-([LR])(\d+)$/.exec(ref);
+			label.querySelector("[data-words]").textContent = `line ${n} of the ${side === "L" ? "old" : "new"} file`;
+			link.closest("tr").after(row);
+		}
+		return byId(id);
+	};
+	document.addEventListener("click", (e) => {
+		const link = e.target.closest?.("a[data-line]");
+		if (!link || !byId("line-note") || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey) return;
+		e.preventDefault();
+		history.replaceState(history.state, "", "#file-" + link.dataset.line);
+		noteAt(link).focus();
+	});
+	document.addEventListener("keydown", (e) => {
+		if (e.key === "Enter" && !e.ctrlKey && !e.metaKey && !e.shiftKey && !e.altKey && byId("line-note") && e.target.matches?.("a[data-line]")) {
+			e.preventDefault(); // opened when the key is let go: it would be written into the field as well
+			entered = e.target;
+			return;
+		}
+		const row = e.key === "Escape" && !e.target.value && e.target.closest?.("tr.dcomment");
+		if (!row) return;
+		const link = document.querySelector(`a[data-line="${e.target.id.slice(7)}"]`);
+		row.remove();
+		link?.focus();
+	});
+	document.addEventListener("keyup", (e) => {
+		if (e.key === "Enter" && e.target === entered) entered.click();
+		entered = null;
+	});
 	addEventListener("DOMContentLoaded", () => {
 		tab.settle(!!byId("flash"));
 		each("[data-scripted]", (node) => { node.hidden = false; });
 		const mine = document.querySelector(drafts)?.dataset.person;
 		if (mine) tab.drop((key) => !key.startsWith(`draft ${mine} `)); // somebody else wrote it
+		const form = byId("line-note")?.content.querySelector("textarea").dataset.draft?.replace("0-R0", "");
+		each("a[data-line]", (link) => { if (form && sessionStorage.getItem(`draft ${mine} ${form}${link.dataset.line}`)) noteAt(link); });
 		restore();
 	});
 

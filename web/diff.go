@@ -13,6 +13,7 @@ type DiffView struct {
 	SpaceOnly int        // pairs of lines that differ only in white space and are shown as unchanged
 	// Switches lead to the other ways to look at it; none where there is only this one.
 	Switches []Link
+	Notes    *LineNotes // nil: the lines take no comments
 }
 
 // DiffChoice is how a person wants to look at a patch. It is in the address and changes nothing about what is decided.
@@ -47,6 +48,7 @@ type DiffFile struct {
 	Load    string // "Load the diff (2,310 lines)"; empty where all of it is here
 	Gate    string // where it is loaded from
 	View    DiffChoice
+	Notes   *LineNotes // nil: its lines take no comments
 }
 
 // DiffHunk is a run of lines.

@@ -17,6 +17,7 @@ type DiffOptions struct {
 	PaintFor time.Duration       // how long the page may take to colour code; 0 means 400 ms
 	Gate     string              // the gate whose pages offer other views and single files; empty for none
 	View     DiffChoice
+	Notes    *LineNotes // nil: the lines take no comments
 }
 
 // InlineBounds is how much of a patch a gate's page shows at once; the rest is counted and loaded file by file. A phone
@@ -37,7 +38,7 @@ func PullBounds() patch.Bounds {
 
 // NewDiffView turns a rendered patch into what DiffSection shows, with syntax colours.
 func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
-	view := &DiffView{Revision: o.Revision, RawURL: o.RawURL, Digest: d.Facts.Digest, View: o.View, Switches: o.switches()}
+	view := &DiffView{Revision: o.Revision, RawURL: o.RawURL, Digest: d.Facts.Digest, View: o.View, Switches: o.switches(), Notes: o.Notes}
 	if o.View.IgnoreSpace {
 		view.SpaceOnly = d.IgnoreSpace()
 	}
@@ -75,7 +76,7 @@ func NewDiffFile(f patch.DiffFile, o DiffOptions) (file DiffFile, spaceOnly int)
 
 func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter) DiffFile {
 	out := DiffFile{
-		N: f.Index + 1, Gate: o.Gate, View: o.View,
+		N: f.Index + 1, Gate: o.Gate, View: o.View, Notes: o.Notes,
 		Path: f.File.Path(), Status: string(f.File.Status), Binary: f.File.Binary, Note: f.Why,
 		Added: f.File.Added, Removed: f.File.Removed, OldMode: f.File.OldMode, NewMode: f.File.NewMode,
 	}

@@ -1,6 +1,10 @@
 package web
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/a-h/templ"
+)
 
 func hiddenTotal(d DiffView) int {
 	n := 0
@@ -53,6 +57,15 @@ func lineAnchor(file int, l DiffLine) string {
 		return fmt.Sprintf("file-%d-R%d", file, l.New)
 	}
 	return fmt.Sprintf("file-%d-L%d", file, l.Old)
+}
+
+// lineLink leads to a line, and where lines take comments to the field for one.
+func lineLink(f DiffFile, l DiffLine) templ.Attributes {
+	if f.Notes == nil {
+		return templ.Attributes{"href": "#" + lineAnchor(f.N, l)}
+	}
+	ref := refOf(f.N, l)
+	return templ.Attributes{"href": f.Notes.opens(ref), "data-line": ref.String()}
 }
 
 // fileAnchor is the permalink of a file on a page.

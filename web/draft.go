@@ -45,6 +45,9 @@ const decisionFormID = "decision"
 // commentable says that the steps of the plan beside a panel take comments.
 func commentable(d GatePanelData) bool { return d.Kind == "plan" && decidable(d) }
 
+// LinesCommentable says that the lines of the patch beside a panel take comments.
+func LinesCommentable(d GatePanelData) bool { return d.Kind == "patch" && decidable(d) }
+
 func stepDraft(d GatePanelData, step int) Draft {
 	if d.Draft.Key == "" {
 		return Draft{}

@@ -74,13 +74,14 @@ type GatePanelData struct {
 	Quorum    []QuorumRow
 	Decisions []DecisionView // of this revision
 
-	Outcome   *Outcome       // result of the post this panel answers; nil on a plain page
-	Text      string         // the person's text, kept
-	Draft     Draft          // where the text is kept while it is written
-	Comments  map[int]string // on steps of the plan, counted from 1, kept
-	Earlier   string         // comments on an earlier revision, not sent
-	Unshown   []UnshownView  // parts of the patch that an approver declares to have read elsewhere (A26)
-	Elsewhere []string       // those that are ticked, kept
+	Outcome   *Outcome           // result of the post this panel answers; nil on a plain page
+	Text      string             // the person's text, kept
+	Draft     Draft              // where the text is kept while it is written
+	Comments  map[int]string     // on steps of the plan, counted from 1, kept
+	Lines     map[LineRef]string // comments on lines of the patch, kept
+	Earlier   string             // comments on an earlier revision, not sent
+	Unshown   []UnshownView      // parts of the patch that an approver declares to have read elsewhere (A26)
+	Elsewhere []string           // those that are ticked, kept
 	AdoptURL  string
 	Budget    *BudgetView // budget gates
 	Ambiguous []string    // reconcile gates: each external effect in words

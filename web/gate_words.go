@@ -138,6 +138,9 @@ func textHint(kind string) string {
 	if kind == "plan" {
 		return "Request changes needs this or a comment on a step; the agent gets exactly what you write. Reject needs a reason."
 	}
+	if kind == "patch" {
+		return "Request changes needs this or a comment on a line; the agent gets exactly what you write. Reject needs a reason."
+	}
 	if sendsBack(kind) {
 		return "Needed to request changes (the agent gets exactly this) and to reject."
 	}

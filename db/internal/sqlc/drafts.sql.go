@@ -12,6 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
+const deleteDraft = `-- name: DeleteDraft :exec
+DELETE FROM drafts WHERE tenant_id = $1 AND user_id = $2 AND key = $3
+`
+
+// One text alone: emptying a form's own text leaves its parts.
+func (q *Queries) DeleteDraft(ctx context.Context, db DBTX, tenantID uuid.UUID, userID uuid.UUID, key string) error {
+	_, err := db.Exec(ctx, deleteDraft, tenantID, userID, key)
+	return err
+}
+
 const deleteDrafts = `-- name: DeleteDrafts :exec
 DELETE FROM drafts WHERE tenant_id = $1 AND user_id = $2 AND (key = $3::text OR starts_with(key, $3::text || ':'))
 `
