@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,11 +58,13 @@ func (e *ParseError) Error() string {
 // error with its line. What a document does not name keeps its default. The
 // error is a fault.Invalid that wraps a *ParseError. It is for documents that
 // are stored already; a new one goes through Accept.
-func Parse(doc []byte) (Rules, error) { return read(doc, func(string) bool { return true }) }
+func Parse(doc []byte) (Rules, error) { return read(doc, nil) }
 
 // Accept reads a document that is to be put in force: as Parse does, and it
-// refuses also what only the server's surroundings can tell. zone reports
-// whether there is a time zone of the name.
+// refuses also a whole number that is not written as one, which older versions
+// took for 1 where 1.5 was meant and which stays so where it is stored, and
+// what only the server's surroundings can tell. zone reports whether there is a time zone of
+// the name.
 func Accept(doc []byte, zone func(name string) bool) (Rules, error) { return read(doc, zone) }
 
 func read(doc []byte, zone func(string) bool) (Rules, error) {
@@ -100,14 +103,20 @@ func parse(doc []byte, zone func(string) bool) (r Rules, problems []Problem) {
 	if len(plain.problems) > 0 {
 		return r, plain.problems
 	}
+	c := checker{line: func(path string) int { return find(body, path) }}
+	if zone != nil {
+		if c.whole(body, reflect.TypeFor[Rules](), ""); len(c.problems) > 0 {
+			return r, c.problems
+		}
+	}
 	r = Default()
 	r.Version = ""
 	dec := yaml.NewDecoder(bytes.NewReader(doc), yaml.Strict())
 	if err := dec.Decode(&r); err != nil {
 		return r, []Problem{syntaxProblem(err)}
 	}
-	c := checker{line: func(path string) int { return find(body, path) }, problems: validate(r, func(path string) int { return find(body, path) })}
-	if len(c.problems) == 0 && r.Budget.TimeZone != "" {
+	c.problems = validate(r, c.line)
+	if len(c.problems) == 0 && zone != nil && r.Budget.TimeZone != "" {
 		c.ok(zone(r.Budget.TimeZone), "budget.time_zone", fmt.Sprintf("there is no time zone %q; name one such as Europe/Berlin, or leave the field out for UTC", r.Budget.TimeZone))
 	}
 	return r, c.problems

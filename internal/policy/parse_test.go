@@ -173,3 +173,37 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A whole number that is not written as one is refused with its line where a policy is put in force, wherever it stands; one that is
+// stored already means what it always did.
+func TestWholeNumbersAreWholeNumbers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ doc, want string }{
+		{"version: a\nlimits:\n  max_attempts: 1.5\n", "line 3: limits.max_attempts: 1.5 is not a whole number"},
+		{"version: a\nlimits: {max_runs: 2, repair_rounds: 2.0}\n", "line 2: limits.repair_rounds: 2.0"},
+		{"version: a\nlimits:\n  tokens_in: 1e3\n", "line 3: limits.tokens_in: 1e3"},
+		{"version: a\nlimits:\n  max_runs: \"5\"\n", "line 3: limits.max_runs: \"5\""},
+		{"version: a\nlimits:\n  max_runs: 010\n", "line 3: limits.max_runs: 010"},
+		{"version: a\nlimits:\n  max_runs: 0x3\n", "line 3: limits.max_runs: 0x3"},
+		{"version: a\nlimits:\n  max_runs: .inf\n", "line 3: limits.max_runs: .inf"},
+		{"version: a\nlimits:\n  max_runs: true\n", "line 3: limits.max_runs: true"},
+		{"version: a\ngates:\n  plan:\n    quorum: 1.9\n", "line 4: gates.plan.quorum: 1.9"},
+		{"version: a\nbudget:\n  daily_cents: 0.9\n", "line 3: budget.daily_cents: 0.9"},
+		{"version: a\nconcurrency:\n  providers:\n    acme: 1.5\n  risks: {HIGH: 0.5}\n", "line 4: concurrency.providers.acme: 1.5 is not a whole number such as 3; line 5: concurrency.risks.HIGH: 0.5"},
+		{"version: a\nprices:\n  acme:\n    \"m-1.5\": {in_micros: 2.5, out_micros: 1}\n", "line 4: prices.acme.m-1.5.in_micros: 2.5"},
+		{"version: a\nadmission:\n  quota:\n    max_queued: 0.5\n", "line 4: admission.quota.max_queued: 0.5"},
+	} {
+		_, err := policy.Accept([]byte(tc.doc), func(string) bool { return true })
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Sentence(err), tc.want) {
+			t.Errorf("%q: %v, want %q", tc.doc, err, tc.want)
+		}
+	}
+	good := "version: a\nlimits:\n  max_attempts: 2\n  tokens_in: 1_000_000\njudge: {min_confidence: 0.5}\nretry: {jitter: 1}\n"
+	if _, err := policy.Accept([]byte(good), func(string) bool { return true }); err != nil {
+		t.Error(err)
+	}
+	stored, err := policy.Parse([]byte("version: a\nlimits:\n  max_attempts: 1.5\n"))
+	if err != nil || stored.Limits.MaxAttempts != 1 {
+		t.Errorf("a stored document means %d attempts (%v), want 1 as before", stored.Limits.MaxAttempts, err)
+	}
+}
