@@ -223,3 +223,25 @@ func TestRepeatedUsageIsHeldAgainstTheBudget(t *testing.T) {
 		}
 	}
 }
+
+// A stored policy that cannot be read is no fault of who asks: a worker is told to try again, not that what it brought
+// is wrong, and nobody reads a line of the policy in the answer.
+func TestUnreadablePolicyIsNoFaultOfTheWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "version: b-1\n"})
+	ctx := t.Context()
+	at := w.at(t, run.Executing)
+	got(w.superuser(t).Exec(ctx, `UPDATE policies SET document = document || 'gone_field: 1'`))(t)
+	_, used := w.Store.Append(ctx, at.Lease.Holder(), db.Batch{Sequence: 1, Used: &db.Used{InputTokens: 6, ProviderCalls: 1}})
+	_, handed := at.Lease.HandIn(ctx, drive.Diff("a.go", "after"))
+	for what, err := range map[string]error{"usage": used, "result": handed} {
+		if fault.KindOf(err) != fault.Unavailable || strings.Contains(fault.Sentence(err), "gone_field") {
+			t.Errorf("%s: %s: %s", what, fault.KindOf(err), fault.Sentence(err))
+		}
+	}
+	got(w.superuser(t).Exec(ctx, `UPDATE policies SET document = replace(document, 'gone_field: 1', '')`))(t)
+	if again := got(w.Store.Append(ctx, at.Lease.Holder(), db.Batch{Sequence: 1, Used: &db.Used{InputTokens: 6, ProviderCalls: 1}}))(t); again {
+		t.Error("what was refused counts as stored")
+	}
+	got(at.Lease.HandIn(ctx, drive.Diff("a.go", "after")))(t)
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 )
 
@@ -210,7 +211,9 @@ func (c *policyCache) parse(document string) (policy.Rules, error) {
 	}
 	r, err := policy.Parse([]byte(document))
 	if err != nil {
-		return policy.Rules{}, fmt.Errorf("read the policy in force: %w", err)
+		// Who asked sent nothing wrong: a worker that hears so would give its work up.
+		return policy.Rules{}, fault.Wrap(fault.Unavailable, fmt.Errorf("read the policy in force: %w", err),
+			"Nothing was changed: the policy in force cannot be read. An administrator puts a new version in force, then try again.").WithCode("policy_unreadable")
 	}
 	if zone := r.Budget.TimeZone; zone != "" && !zoneKnown(zone) && c.log != nil {
 		c.log.Warn("a stored policy names a time zone that does not exist; its days are those of UTC until a new version names another",
