@@ -27,10 +27,12 @@ func (s *usages) add(u wire.UsageReport) bool {
 	if len(*s) >= maxUsages {
 		return false
 	}
+	first := wire.UsageReport{Provider: u.Provider, Model: u.Model}
 	if u.CostMicros != nil {
-		u.CostMicros = new(*u.CostMicros) // the caller's stays as it is
+		first.CostMicros = new(int64) // the caller's stays as it is
 	}
-	*s = append(*s, u)
+	sumUp(&first, u)
+	*s = append(*s, first)
 	return true
 }
 

@@ -59,3 +59,26 @@ sed -i s/hello/goodbye/ greeting.txt`)
 		t.Error("a report that the server refuses")
 	}
 }
+
+// R-COST-1: amounts that the server would refuse arrive as the greatest that it stores, so that nothing of the same report is lost.
+func TestUsageIsBoundedByWhatIsStored(t *testing.T) {
+	t.Parallel()
+	const most = 1_000_000_000_000
+	b := newBench(t, `printf '%s\n' '{"type":"tool_started","call_id":"c","name":"sed"}' '{"type":"tool_finished","call_id":"c","status":"ok","duration_ms":1099511627776}' \
+ '{"type":"usage","input":1000000000000,"output":3,"cache_read":1000000000000,"cache_write":7,"model":"m"}' >&3
+sed -i s/hello/goodbye/ greeting.txt`)
+	b.start()
+	b.execute()
+	b.server.mu.Lock()
+	defer b.server.mu.Unlock()
+	var in, out int64
+	for _, u := range b.server.usage {
+		in, out = in+u.InputTokens, out+u.OutputTokens
+		if max(u.InputTokens, u.ToolMs) > most {
+			t.Errorf("%d tokens and %d ms in one report, want at most %d", u.InputTokens, u.ToolMs, int64(most))
+		}
+	}
+	if in != most || out != 3 {
+		t.Errorf("%d tokens in and %d out", in, out)
+	}
+}
