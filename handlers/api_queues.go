@@ -51,7 +51,7 @@ func (s *server) apiAdvice(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, r, http.StatusOK, out)
 }
 
-// queueName is what policy accepts as the name of a queue.
+// queueName is what policy accepts as the name of a queue, and of a provider.
 var queueName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // queueRequest is a person's request about the queue that the address names.

@@ -37,9 +37,10 @@ func (s *server) apiResumeProvider(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	provider, err := url.PathUnescape(chi.URLParam(r, "provider"))
-	if err != nil || !queueName.MatchString(provider) {
-		return fault.New(fault.Invalid, "Nothing was changed: this is no name of a provider. A name has 1 to 64 letters, digits, dots, dashes or underscores.").WithField("provider")
+	// What cannot be unescaped is no name either.
+	provider, _ := url.PathUnescape(chi.URLParam(r, "provider"))
+	if err := checkProvider(provider); err != nil {
+		return err
 	}
 	in, err := s.request(r, key, "", act{action: "provider.resume", object: "provider", id: provider})
 	if err != nil {
@@ -49,6 +50,14 @@ func (s *server) apiResumeProvider(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// checkProvider refuses what policy accepts as the name of no provider, before anything repeats it.
+func checkProvider(name string) error {
+	if !queueName.MatchString(name) {
+		return fault.New(fault.Invalid, "Nothing was changed: this is no name of a provider. A name has 1 to 64 letters, digits, dots, dashes or underscores.").WithField("provider")
+	}
 	return nil
 }
 
@@ -79,6 +88,9 @@ func (s *server) postProviderResume(w http.ResponseWriter, r *http.Request) erro
 	}
 	provider := strings.TrimSpace(values.Get("provider"))
 	in.Audit.ObjectID = provider
+	if err := checkProvider(provider); err != nil {
+		return s.refusedOnPage(w, r, err, "", "")
+	}
 	if err := s.store.ResumeProvider(r.Context(), in, provider); err != nil {
 		return s.refusedOnPage(w, r, err, "", "")
 	}

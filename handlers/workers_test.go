@@ -48,6 +48,12 @@ func TestPausedProvider(t *testing.T) {
 	if !strings.Contains(refused.body, "provider stoic is not paused") {
 		t.Errorf("refused:\n%s", refused.body)
 	}
+	for _, name := range []string{"", "a\x01b", "\u202eevil", "../x", strings.Repeat("x", 40_000)} {
+		refused := admin.post(t, "/workers/providers/resume", url.Values{"provider": {name}, "idempotency_key": {db.NewSecret()}}).want(t, http.StatusUnprocessableEntity)
+		if !strings.Contains(refused.body, "this is no name of a provider") || name != "" && strings.Contains(refused.body, name) {
+			t.Errorf("%.10q is repeated", name)
+		}
+	}
 	if n := audited(t, w, "provider.resume"); n != 1 {
 		t.Errorf("%d lines in the audit, want 1", n)
 	}
