@@ -92,8 +92,12 @@ func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 			continue
 		case try == 0 && staleLease(err):
 			// A lease that ran out while nobody listened goes on. Every other one is refused as it was.
-			if over, oerr := s.outageOver(ctx, s.pool); over && oerr == nil {
+			over, oerr := s.outageOver(ctx, s.pool)
+			if over && oerr == nil {
 				continue
+			}
+			if oerr != nil {
+				err = oerr // nobody knows that the lease is gone
 			}
 		}
 		return s.orReplayed(ctx, ref, in, ack, err)

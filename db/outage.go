@@ -108,9 +108,12 @@ func underLease[T any](ctx context.Context, s *Store, h sqlc.DBTX, ask func() (T
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return v, err
 	}
-	over, oerr := s.outageOver(ctx, h)
-	if oerr != nil || !over {
-		return v, errors.Join(err, oerr)
+	switch over, oerr := s.outageOver(ctx, h); {
+	case oerr != nil:
+		// Not err with it: whoever reads that there was no row tells the worker that its lease is gone, which nobody knows.
+		return v, oerr
+	case !over:
+		return v, err
 	}
 	return ask()
 }
