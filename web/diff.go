@@ -62,6 +62,7 @@ type DiffLine struct {
 	Op    byte
 	Old   int // 0: none
 	New   int
+	Pair  int // number, on the other side, of the line that this one took the place of; 0: none
 	Spans []Span
 	NoEOL bool
 	Space bool // white space differs from the old line
@@ -69,6 +70,7 @@ type DiffLine struct {
 
 // Span is a piece of text with the class of its syntax token; Class comes from a fixed list, never from input.
 type Span struct {
-	Class string
-	Text  string
+	Class   string
+	Text    string
+	Changed bool // of a word that the line on the other side does not have
 }

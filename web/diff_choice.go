@@ -87,41 +87,6 @@ func lineCount(n int) string {
 	return thousands(n) + " lines"
 }
 
-// splitRow is one row of a side-by-side diff; a side without a line is nil.
-type splitRow struct{ old, new *DiffLine }
-
-// splitRows puts removed lines beside the added ones that follow them, and unchanged lines beside themselves.
-func splitRows(lines []DiffLine) []splitRow {
-	var rows []splitRow
-	for at := 0; at < len(lines); {
-		if lines[at].Op == ' ' {
-			rows = append(rows, splitRow{&lines[at], &lines[at]})
-			at++
-			continue
-		}
-		removed, added := at, at
-		for added < len(lines) && lines[added].Op == '-' {
-			added++
-		}
-		end := added
-		for end < len(lines) && lines[end].Op == '+' {
-			end++
-		}
-		for i := 0; removed+i < added || added+i < end; i++ {
-			var row splitRow
-			if removed+i < added {
-				row.old = &lines[removed+i]
-			}
-			if added+i < end {
-				row.new = &lines[added+i]
-			}
-			rows = append(rows, row)
-		}
-		at = end
-	}
-	return rows
-}
-
 // noEOLWords says on which side the file ends without a newline.
 func noEOLWords(r splitRow) string {
 	switch {

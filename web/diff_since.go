@@ -45,10 +45,7 @@ func sinceSign(k patch.LineKind) string {
 }
 
 func sinceSpans(l patch.ComparedLine) []Span {
-	spans := plain(l.Text)
-	if l.Hidden {
-		spans = markHidden(spans)
-	}
+	spans := diffSpans(plain(l.Text), patch.DiffLine{Text: l.Text, Hidden: l.Hidden})
 	if l.Cut {
 		spans = append(spans, Span{Class: "hid", Text: "line cut here"})
 	}

@@ -52,9 +52,9 @@ func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
 		}
 		view.NotShown = append(view.NotShown, n)
 	}
-	paint := newPainter(cmp.Or(o.PaintFor, paintTime))
+	paint, work := newPainter(cmp.Or(o.PaintFor, paintTime)), patch.NewWork()
 	for _, f := range d.Files {
-		view.Files = append(view.Files, diffFileView(f, o, paint))
+		view.Files = append(view.Files, diffFileView(f, o, paint, work))
 	}
 	if o.Gate != "" && o.Revision > 1 && o.View.Since != o.Revision-1 {
 		c := o.View
@@ -69,12 +69,12 @@ func NewDiffFile(f patch.DiffFile, o DiffOptions) (file DiffFile, spaceOnly int)
 	if o.View.IgnoreSpace {
 		spaceOnly = f.IgnoreSpace()
 	}
-	file = diffFileView(f, o, newPainter(cmp.Or(o.PaintFor, paintTime)))
+	file = diffFileView(f, o, newPainter(cmp.Or(o.PaintFor, paintTime)), patch.NewWork())
 	file.Load = ""
 	return file, spaceOnly
 }
 
-func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter) DiffFile {
+func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter, work *patch.Work) DiffFile {
 	out := DiffFile{
 		N: f.Index + 1, Gate: o.Gate, View: o.View, Notes: o.Notes,
 		Path: f.File.Path(), Status: string(f.File.Status), Binary: f.File.Binary, Note: f.Why,
@@ -96,15 +96,13 @@ func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter) DiffFile {
 		out.Marks = append(out.Marks, "submodule")
 	}
 	out.Marks = append(out.Marks, o.Marks[out.Path]...)
+	f.MarkWords(work, o.View.IgnoreSpace)
 	for _, h := range f.Hunks {
 		hunk := DiffHunk{Header: fmt.Sprintf("@@ −%d,%d +%d,%d @@ %s", h.OldStart, h.OldLines, h.NewStart, h.NewLines, h.Section)}
 		spans := paint.hunk(out.Path, h)
 		for i, l := range h.Lines {
-			line := DiffLine{Op: opOf(l.Kind), Old: l.Old, New: l.New, NoEOL: l.NoEOL, Space: l.Space, Spans: spans[i]}
-			if l.Hidden {
-				line.Spans = markHidden(line.Spans)
-				out.Hidden += countHidden(line.Spans)
-			}
+			line := DiffLine{Op: opOf(l.Kind), Old: l.Old, New: l.New, Pair: l.Pair, NoEOL: l.NoEOL, Space: l.Space, Spans: diffSpans(spans[i], l)}
+			out.Hidden += countHidden(line.Spans)
 			if l.Cut {
 				line.Spans = append(line.Spans, Span{Class: "hid", Text: "line cut here"})
 			}
@@ -143,33 +141,6 @@ func classWords(c patch.Class) string {
 	default:
 		return strings.ReplaceAll(string(c), "_", " ")
 	}
-}
-
-// markHidden gives the written-out code points their own chips. Package patch writes them as ⟦U+202E⟧.
-func markHidden(spans []Span) []Span {
-	var out []Span
-	for _, s := range spans {
-		rest := s.Text
-		for {
-			before, tail, ok := strings.Cut(rest, "⟦")
-			if !ok {
-				break
-			}
-			point, after, ok := strings.Cut(tail, "⟧")
-			if !ok || !strings.HasPrefix(point, "U+") {
-				break
-			}
-			if before != "" {
-				out = append(out, Span{Class: s.Class, Text: before})
-			}
-			out = append(out, Span{Class: "hid", Text: point})
-			rest = after
-		}
-		if rest != "" {
-			out = append(out, Span{Class: s.Class, Text: rest})
-		}
-	}
-	return out
 }
 
 func countHidden(spans []Span) int {

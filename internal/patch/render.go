@@ -79,6 +79,12 @@ type DiffLine struct {
 	Hidden   bool // hidden characters are written out in Text
 	CRLF     bool // the line ends with a carriage return
 	Space    bool // white space differs, and was asked to be ignored
+
+	// Set by MarkWords: the number of the line on the other side that this one took the place of, 0 for none; what of Text
+	// is not in that one; and whether the two end their lines differently.
+	Pair       int
+	Words      []Piece
+	EndChanged bool
 }
 
 func (b Bounds) withDefaults() Bounds {
