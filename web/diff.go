@@ -42,6 +42,7 @@ type DiffFile struct {
 	Added   int
 	Removed int
 	Marks   []string // "CI configuration", "lockfile", "generated", "outside the scope"
+	Ends    []string // lines that differ in nothing but their ends, counted
 	Hidden  int      // hidden or bidirectional characters found
 	Note    string   // why lines are missing, in words
 	Hunks   []DiffHunk
@@ -65,7 +66,8 @@ type DiffLine struct {
 	Pair  int // number, on the other side, of the line that this one took the place of; 0: none
 	Spans []Span
 	NoEOL bool
-	Space bool // white space differs from the old line
+	Space bool   // white space differs from the old line
+	End   string // "line end CRLF → LF", where the line on the other side has another; on the new side
 }
 
 // Span is a piece of text with the class of its syntax token; Class comes from a fixed list, never from input.

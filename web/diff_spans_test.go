@@ -125,3 +125,26 @@ func TestPairsStandSideBySide(t *testing.T) {
 		t.Errorf("rows\n%s\nwant\n%s", got, want)
 	}
 }
+
+// A line that differs in its end says so in words, in either view, also where white space is left out; the head of the file
+// counts those that differ in nothing else.
+func TestLineEndsAreShown(t *testing.T) {
+	t.Parallel()
+	p, err := patch.Parse([]byte("diff --git a/a b/a\nindex 1111111..2222222 100644\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n-one\r\n-two\r\n+one\n+two\n"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, choice := range []web.DiffChoice{{}, {Split: true}, {IgnoreSpace: true}, {Split: true, IgnoreSpace: true}} {
+		page := render(t, web.DiffSection(*web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{View: choice})))
+		said := 2
+		if choice.Split && choice.IgnoreSpace {
+			said = 4 // both sides are the same line
+		}
+		if n := strings.Count(page, `<span class="dend">line end CRLF → LF</span>`); n != said {
+			t.Errorf("%+v: %d lines say it, want %d", choice, n, said)
+		}
+		if !strings.Contains(page, "2 lines: only line end CRLF → LF") {
+			t.Errorf("%+v: the head of the file does not count them", choice)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter, work *patch.W
 	out := DiffFile{
 		N: f.Index + 1, Gate: o.Gate, View: o.View, Notes: o.Notes,
 		Path: f.File.Path(), Status: string(f.File.Status), Binary: f.File.Binary, Note: f.Why,
-		Added: f.File.Added, Removed: f.File.Removed, OldMode: f.File.OldMode, NewMode: f.File.NewMode,
+		Ends: endCounts(f.Ends), Added: f.File.Added, Removed: f.File.Removed, OldMode: f.File.OldMode, NewMode: f.File.NewMode,
 	}
 	if f.File.Status == patch.Renamed || f.File.Status == patch.Copied {
 		out.OldPath = f.File.OldPath
@@ -101,7 +101,7 @@ func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter, work *patch.W
 		hunk := DiffHunk{Header: fmt.Sprintf("@@ −%d,%d +%d,%d @@ %s", h.OldStart, h.OldLines, h.NewStart, h.NewLines, h.Section)}
 		spans := paint.hunk(out.Path, h)
 		for i, l := range h.Lines {
-			line := DiffLine{Op: opOf(l.Kind), Old: l.Old, New: l.New, Pair: l.Pair, NoEOL: l.NoEOL, Space: l.Space, Spans: diffSpans(spans[i], l)}
+			line := DiffLine{Op: opOf(l.Kind), Old: l.Old, New: l.New, Pair: l.Pair, NoEOL: l.NoEOL, Space: l.Space, End: endWords(l), Spans: diffSpans(spans[i], l)}
 			out.Hidden += countHidden(line.Spans)
 			if l.Cut {
 				line.Spans = append(line.Spans, Span{Class: "hid", Text: "line cut here"})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/a-h/templ"
+
+	"signalbox/internal/patch"
 )
 
 func hiddenTotal(d DiffView) int {
@@ -99,4 +101,32 @@ func opWord(op byte) string {
 	default:
 		return ""
 	}
+}
+
+const (
+	endToLF   = "line end CRLF → LF"
+	endToCRLF = "line end LF → CRLF"
+)
+
+// endWords say how a line ends otherwise than the one whose place it took.
+func endWords(l patch.DiffLine) string {
+	switch {
+	case !l.EndChanged || l.Kind == patch.LineRemoved:
+		return ""
+	case l.CRLF:
+		return endToCRLF
+	default:
+		return endToLF
+	}
+}
+
+// endCounts say how many lines of a file differ in nothing but their ends.
+func endCounts(n patch.LineEnds) (words []string) {
+	if n.ToLF > 0 {
+		words = append(words, lineCount(n.ToLF)+": only "+endToLF)
+	}
+	if n.ToCRLF > 0 {
+		words = append(words, lineCount(n.ToCRLF)+": only "+endToCRLF)
+	}
+	return words
 }

@@ -50,6 +50,7 @@ type DiffFile struct {
 	Why string
 	// Hidden is true where a shown line holds hidden characters.
 	Hidden bool
+	Ends   LineEnds
 }
 
 // Hunk is one run of lines.
@@ -138,7 +139,7 @@ func (p *Patch) RenderFile(i int, b Bounds) (DiffFile, bool) {
 // that are left. The omission is nil where the file is shown whole.
 func (p *Patch) renderFile(i int, left *Bounds) (DiffFile, *Omission) {
 	gf, f := p.files[i], p.facts.Files[i]
-	df := DiffFile{File: f, Index: i, Hunks: []Hunk{}, Lines: countLines(gf)}
+	df := DiffFile{File: f, Index: i, Hunks: []Hunk{}, Lines: countLines(gf), Ends: lineEnds(gf)}
 	shown := 0
 	switch {
 	case f.Binary:

@@ -36,6 +36,7 @@ func (df *DiffFile) IgnoreSpace() int {
 				if p[0] < len(removed) && p[1] < len(added) {
 					line := added[p[1]]
 					line.Kind, line.Old, line.Space = LineContext, removed[p[0]].Old, true
+					line.EndChanged = line.CRLF != removed[p[0]].CRLF
 					out = append(out, line)
 				}
 				r, a = p[0]+1, p[1]+1
