@@ -134,6 +134,7 @@ func (s *server) routes() []route {
 		// Tasks.
 		page(get, "/tasks", member, s.getTasks),
 		page(get, "/tasks/new", requester, s.getNewTask),
+		page(post, "/tasks/preview", requester, s.postTaskPreview),
 		page(post, "/tasks", requester, s.postTask),
 		page(get, "/tasks/{id}", member, s.getTask),
 		page(post, "/tasks/{id}/runs", requester, s.postTaskRun),

@@ -40,3 +40,25 @@ SELECT tenant_id, id FROM tasks WHERE auto_run AND id > @after ORDER BY id LIMIT
 INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
 SELECT p.tenant_id, p.run_id, p.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
 FROM jsonb_populate_record(NULL::policy_decisions, @decision::jsonb) p;
+
+-- name: MembersWithRoles :many
+-- People of the tenant who hold one of the roles and are not shut out, with all their roles.
+SELECT m.user_id, u.name, m.roles FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.tenant_id = @tenant_id AND u.disabled_at IS NULL AND m.roles && @roles::text[]
+ORDER BY u.name, m.user_id LIMIT 500;
+
+-- name: AheadOfNew :one
+-- How many of the tenant's items in the queue and phase go before one of the rank (at most a thousand are counted), and since when
+-- the first of them is ready.
+SELECT count(*)::int AS ahead, coalesce(min(x.visible_at), 'epoch')::timestamptz AS oldest
+FROM (SELECT q.visible_at FROM run_queue q WHERE q.place = work_place(@phase, @queue, @tenant_id) AND q.rank < @rank LIMIT 1000) x;
+
+-- name: FinishedLately :many
+-- The newest finished runs of a repository: what each cost and how long it was worked on. Looked for among the tenant's newest
+-- thousand, so that a repository without runs costs no walk through all of them.
+SELECT n.id, n.active_ms,
+    coalesce((SELECT sum(c.cost_micros) FROM usages c WHERE c.run_id = n.id AND c.source <> 'unknown'), 0)::bigint AS micros,
+    EXISTS (SELECT 1 FROM usages c WHERE c.run_id = n.id AND c.source = 'unknown')::boolean AS unpriced
+FROM runs n WHERE n.id = ANY(ARRAY(SELECT x.id FROM runs x WHERE x.tenant_id = @tenant_id ORDER BY x.created_at DESC, x.id DESC LIMIT 1000))
+  AND n.repository_id = @repository_id AND n.finished_at IS NOT NULL
+ORDER BY n.created_at DESC, n.id DESC LIMIT @count;

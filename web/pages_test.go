@@ -7,6 +7,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"signalbox/internal/policy"
 	"signalbox/web"
 )
 
@@ -38,12 +39,13 @@ func pages(t *testing.T) map[string]templ.Component {
 		"tasks_empty": web.TasksPage(web.TasksPageData{Shell: shell()}),
 		"task_new": web.NewTaskPage(web.NewTaskPageData{
 			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo}, {Value: "repo_2", Label: "acme/tools"}}, Modes: web.CompletionModes("pr_created"), Risks: web.LeastRisks("HIGH"),
-			IdempotencyKey: "K2", PolicyNotes: []string{"Every patch needs one approval.", "Approvers: Ana, Ben."},
+			IdempotencyKey: "K2", Preview: samplePreview(policy.RiskHigh),
 		}),
 		"task_new_invalid": web.NewTaskPage(web.NewTaskPageData{
 			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo, Selected: true}}, Modes: web.CompletionModes("pr_created"), Risks: web.LeastRisks("HIGH"), BaseRef: "nowhere", PlanGate: true,
-			IdempotencyKey: "K2", Errors: map[string]string{"goal": "Say what should change.", "base_ref": "There is no branch, tag or commit of this name."},
+			IdempotencyKey: "K2", Preview: refusedPreview(), Errors: map[string]string{"goal": "Say what should change.", "base_ref": "There is no branch, tag or commit of this name."},
 		}),
+		"task_new_from":  web.NewTaskPage(startedFrom()),
 		"task":           web.TaskPage(sampleTask()),
 		"runs":           web.RunsPage(sampleRuns()),
 		"runs_filtered":  web.RunsPage(filteredRuns()),

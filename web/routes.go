@@ -16,6 +16,7 @@ import (
 //	GET  /tasks                   TasksPage          ?q= &state= &repository= &mine=1 &before= | &after=
 //	GET  /tasks/new               NewTaskPage        ?from=TASK
 //	POST /tasks                   repository, goal, title, mode, risk, base_ref, scope, exclude, plan_gate=on, auto_pr=on, idempotency_key
+//	POST /tasks/preview           the members of POST /tasks; the same form with TaskPreviewPart anew, or that part alone
 //	GET  /tasks/{id}              TaskPage
 //	POST /tasks/{id}/runs         idempotency_key    "Run again"
 //	POST /tasks/{id}/cancel       reason, idempotency_key
@@ -68,6 +69,7 @@ const (
 	KeysURL         = "/help/keys"
 	TasksURL        = "/tasks"
 	NewTaskURL      = "/tasks/new"
+	TaskPreviewURL  = "/tasks/preview"
 	RunsURL         = "/runs"
 	RepositoriesURL = "/repositories"
 	WorkersURL      = "/workers"

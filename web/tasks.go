@@ -49,8 +49,10 @@ type NewTaskPageData struct {
 	AutoPR         bool
 	IdempotencyKey string
 	Errors         map[string]string // field → sentence; "" → the whole form
-	PolicyNotes    []string          // which gates policy asks for in any case, who may approve
-	StartedFrom    *Link
+	Preview        TaskPreviewData
+	Previewed      bool     // the answer to "Preview" of a browser without scripts
+	StartedFrom    *Link    // the task that the form was filled from
+	NotCopied      []string // what that task has and this form has no field for
 }
 
 // LeastRisks are the choices of how risky a task is at least.

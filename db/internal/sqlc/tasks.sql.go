@@ -8,9 +8,77 @@ package sqlc
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+const aheadOfNew = `-- name: AheadOfNew :one
+SELECT count(*)::int AS ahead, coalesce(min(x.visible_at), 'epoch')::timestamptz AS oldest
+FROM (SELECT q.visible_at FROM run_queue q WHERE q.place = work_place($1, $2, $3) AND q.rank < $4 LIMIT 1000) x
+`
+
+type AheadOfNewRow struct {
+	Ahead  int32     `json:"ahead"`
+	Oldest time.Time `json:"oldest"`
+}
+
+// How many of the tenant's items in the queue and phase go before one of the rank (at most a thousand are counted), and since when
+// the first of them is ready.
+func (q *Queries) AheadOfNew(ctx context.Context, db DBTX, phase string, queue string, tenantID uuid.UUID, rank time.Time) (AheadOfNewRow, error) {
+	row := db.QueryRow(ctx, aheadOfNew,
+		phase,
+		queue,
+		tenantID,
+		rank,
+	)
+	var i AheadOfNewRow
+	err := row.Scan(&i.Ahead, &i.Oldest)
+	return i, err
+}
+
+const finishedLately = `-- name: FinishedLately :many
+SELECT n.id, n.active_ms,
+    coalesce((SELECT sum(c.cost_micros) FROM usages c WHERE c.run_id = n.id AND c.source <> 'unknown'), 0)::bigint AS micros,
+    EXISTS (SELECT 1 FROM usages c WHERE c.run_id = n.id AND c.source = 'unknown')::boolean AS unpriced
+FROM runs n WHERE n.id = ANY(ARRAY(SELECT x.id FROM runs x WHERE x.tenant_id = $1 ORDER BY x.created_at DESC, x.id DESC LIMIT 1000))
+  AND n.repository_id = $2 AND n.finished_at IS NOT NULL
+ORDER BY n.created_at DESC, n.id DESC LIMIT $3
+`
+
+type FinishedLatelyRow struct {
+	ID       uuid.UUID `json:"id"`
+	ActiveMs int64     `json:"active_ms"`
+	Micros   int64     `json:"micros"`
+	Unpriced bool      `json:"unpriced"`
+}
+
+// The newest finished runs of a repository: what each cost and how long it was worked on. Looked for among the tenant's newest
+// thousand, so that a repository without runs costs no walk through all of them.
+func (q *Queries) FinishedLately(ctx context.Context, db DBTX, tenantID uuid.UUID, repositoryID uuid.UUID, count int32) ([]FinishedLatelyRow, error) {
+	rows, err := db.Query(ctx, finishedLately, tenantID, repositoryID, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FinishedLatelyRow
+	for rows.Next() {
+		var i FinishedLatelyRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ActiveMs,
+			&i.Micros,
+			&i.Unpriced,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const insertPolicyDecision = `-- name: InsertPolicyDecision :exec
 INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
@@ -90,6 +158,39 @@ func (q *Queries) LockTask(ctx context.Context, db DBTX, tenantID uuid.UUID, iD 
 		&i.Priority,
 	)
 	return i, err
+}
+
+const membersWithRoles = `-- name: MembersWithRoles :many
+SELECT m.user_id, u.name, m.roles FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.tenant_id = $1 AND u.disabled_at IS NULL AND m.roles && $2::text[]
+ORDER BY u.name, m.user_id LIMIT 500
+`
+
+type MembersWithRolesRow struct {
+	UserID uuid.UUID `json:"user_id"`
+	Name   string    `json:"name"`
+	Roles  []string  `json:"roles"`
+}
+
+// People of the tenant who hold one of the roles and are not shut out, with all their roles.
+func (q *Queries) MembersWithRoles(ctx context.Context, db DBTX, tenantID uuid.UUID, roles []string) ([]MembersWithRolesRow, error) {
+	rows, err := db.Query(ctx, membersWithRoles, tenantID, roles)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MembersWithRolesRow
+	for rows.Next() {
+		var i MembersWithRolesRow
+		if err := rows.Scan(&i.UserID, &i.Name, &i.Roles); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const roles = `-- name: Roles :one
