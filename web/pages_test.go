@@ -93,6 +93,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"tokens":             web.TokensPage(sampleTokens()),
 		"api":                web.APIReferencePage(sampleAPI()),
 		"keys":               web.KeysPage(web.KeysPageData{Shell: shell()}),
+		"gallery":            web.GalleryPage(web.GalleryPageData{Shell: shell()}),
 	}
 }
 

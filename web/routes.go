@@ -60,6 +60,7 @@ import (
 //	POST /tokens/{id}/revoke      idempotency_key
 //	GET  /docs/api                APIReferencePage
 //	GET  /help/keys               KeysPage
+//	GET  /dev/gallery             GalleryPage, in dev mode only
 const (
 	HomeURL         = "/"
 	InboxURL        = "/inbox"
@@ -75,6 +76,7 @@ const (
 	WorkersURL      = "/workers"
 	TokensURL       = "/tokens"
 	APIReferenceURL = "/docs/api"
+	GalleryURL      = "/dev/gallery"
 )
 
 func sub(base, id string, rest ...string) string {
