@@ -2,7 +2,9 @@ package db
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"signalbox/db/internal/sqlc"
@@ -49,19 +51,47 @@ func toRun(w sqlc.Run) (run.Run, error) {
 			return run.Run{}, err
 		}
 	}
-	for column, part := range map[string]struct {
-		raw json.RawMessage
-		to  any
-	}{"limits": {w.Limits, &r.Limits}, "route": {w.Route, &r.Route}, "patch": {w.Patch, &r.Patch}, "dispatched": {w.Dispatched, &r.Dispatched}} {
-		if err := decode(part.raw, part.to, column); err != nil {
-			return run.Run{}, err
-		}
+	limits, err := knownLimits.parse(w.Limits)
+	if err != nil {
+		return run.Run{}, err
 	}
-	return r, nil
+	r.Limits = limits
+	return r, errors.Join(decode(w.Route, &r.Route, "route"), decode(w.Patch, &r.Patch, "patch"), decode(w.Dispatched, &r.Dispatched, "dispatched"))
+}
+
+// limitsCache keeps limits by their stored text. Runs that were admitted under one policy share it, and it is most of a run's row:
+// reading it anew for each transition is what reading a run costs. Limits are never changed in place.
+type limitsCache struct {
+	mu     sync.RWMutex
+	parsed map[string]run.Limits
+}
+
+// Texts that a cache keeps at most, of which each has about a kilobyte.
+const limitsKept = 256
+
+var knownLimits limitsCache
+
+func (c *limitsCache) parse(raw json.RawMessage) (run.Limits, error) {
+	c.mu.RLock()
+	l, ok := c.parsed[string(raw)]
+	c.mu.RUnlock()
+	if ok {
+		return l, nil
+	}
+	if err := decode(raw, &l, "limits"); err != nil {
+		return run.Limits{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parsed == nil || len(c.parsed) >= limitsKept {
+		c.parsed = map[string]run.Limits{}
+	}
+	c.parsed[string(raw)] = l
+	return l, nil
 }
 
 // ownRun writes the reducer's run over the columns that the reducer owns and
-// leaves the facts of w as they are.
+// leaves the facts of w, and the limits, as they are.
 func ownRun(w sqlc.Run, r run.Run) (sqlc.Run, error) {
 	w.ID, w.TenantID, w.TaskID, w.RepositoryID = r.ID, r.Tenant, r.Task, r.Repository
 	w.Mode, w.Risk, w.State, w.Version = string(r.Mode), r.Risk, string(r.State), r.Version
@@ -100,9 +130,6 @@ func ownRun(w sqlc.Run, r run.Run) (sqlc.Run, error) {
 		if w.CancelBy, err = encode(c.By); err != nil {
 			return w, err
 		}
-	}
-	if w.Limits, err = encode(r.Limits); err != nil {
-		return w, err
 	}
 	if w.Route, err = encode(r.Route); err != nil {
 		return w, err

@@ -244,6 +244,9 @@ func (s *Store) startRun(ctx context.Context, h sqlc.DBTX, sub *submission, o st
 	if err != nil {
 		return id, err
 	}
+	if made := &w.runs[0]; made.Limits == nil {
+		made.Limits = row.Limits // a new row has no limits to keep
+	}
 	sub.run, sub.due = w, a.due
 	return id, m.follow(a.steps)
 }
@@ -275,6 +278,10 @@ func firstRow(t sqlc.Task, created step, branch string) (sqlc.Run, sqlc.RunEvent
 		branch = "agent/" + typeid.Format(typeid.Task, t.ID) + "/" + typeid.Format(typeid.Run, r.ID)
 	}
 	row, err := ownRun(sqlc.Run{HeadHash: hash, UpdatedAt: r.CreatedAt, StateSince: r.CreatedAt, AgentProfile: t.AgentProfile, Branch: branch}, r)
+	if err != nil {
+		return row, ev, err
+	}
+	row.Limits, err = encode(r.Limits)
 	return row, ev, err
 }
 

@@ -3,6 +3,7 @@ package db
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -123,7 +124,12 @@ func (w *write) add(row sqlc.Run, steps []step, t Timing, c *claimed) error {
 	if err != nil {
 		return err
 	}
-	row.HeadHash = hash
+	row.HeadHash, row.Limits = hash, nil
+	if !reflect.DeepEqual(steps[0].before.Limits, after.Limits) {
+		if row.Limits, err = encode(after.Limits); err != nil {
+			return err
+		}
+	}
 	w.runs = append(w.runs, row)
 	return nil
 }

@@ -13,10 +13,10 @@
 -- TestWritesTouchTheirRowsAlone counts the pages.
 
 -- name: WriteRuns :exec
--- Answers the runs that were written.
+-- Answers the runs that were written. Limits that are null stay as they are: they are most of a row and seldom change.
 WITH u AS (
     UPDATE runs SET
-        state = x.state, version = x.version, policy_version = x.policy_version, limits = x.limits, attempt_no = x.attempt_no,
+        state = x.state, version = x.version, policy_version = x.policy_version, limits = coalesce(x.limits, runs.limits), attempt_no = x.attempt_no,
         attempt_id = x.attempt_id, released = x.released, crashed = x.crashed, rate_limited = x.rate_limited, repairs = x.repairs, verify_redeliveries = x.verify_redeliveries,
         publish_redeliveries = x.publish_redeliveries, base_moves = x.base_moves, fencing_token = x.fencing_token, lease_id = x.lease_id,
         lease_phase = x.lease_phase, lease_worker = x.lease_worker, lease_boot = x.lease_boot, queued = x.queued, gate_id = x.gate_id,

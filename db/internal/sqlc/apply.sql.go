@@ -310,7 +310,7 @@ const writeRuns = `-- name: WriteRuns :exec
 
 WITH u AS (
     UPDATE runs SET
-        state = x.state, version = x.version, policy_version = x.policy_version, limits = x.limits, attempt_no = x.attempt_no,
+        state = x.state, version = x.version, policy_version = x.policy_version, limits = coalesce(x.limits, runs.limits), attempt_no = x.attempt_no,
         attempt_id = x.attempt_id, released = x.released, crashed = x.crashed, rate_limited = x.rate_limited, repairs = x.repairs, verify_redeliveries = x.verify_redeliveries,
         publish_redeliveries = x.publish_redeliveries, base_moves = x.base_moves, fencing_token = x.fencing_token, lease_id = x.lease_id,
         lease_phase = x.lease_phase, lease_worker = x.lease_worker, lease_boot = x.lease_boot, queued = x.queued, gate_id = x.gate_id,
@@ -361,7 +361,7 @@ SELECT u.id FROM u
 // named by = ANY(ARRAY(...)), a list of keys that is made first. The guarded updates join their two arrays on two columns, which
 // Postgres takes for one row, so that it looks up row after row, and locks in the order of the array.
 // TestWritesTouchTheirRowsAlone counts the pages.
-// Answers the runs that were written.
+// Answers the runs that were written. Limits that are null stay as they are: they are most of a row and seldom change.
 func (q *Queries) WriteRuns(ctx context.Context, db DBTX, runs json.RawMessage, befores json.RawMessage, events json.RawMessage, keys json.RawMessage) error {
 	_, err := db.Exec(ctx, writeRuns,
 		runs,
