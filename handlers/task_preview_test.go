@@ -11,6 +11,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/typeid"
+	"signalbox/internal/wire"
 )
 
 // form is the form for a new task as it stands.
@@ -141,5 +142,29 @@ func TestPreviewKeepsTheForm(t *testing.T) {
 	if got := rows(b.get(t, "/tasks").page(t)); got != "The first" {
 		t.Errorf("the tasks are %s", got)
 	}
-	w.signedIn(t, vera).post(t, "/tasks/preview", v).want(t, http.StatusForbidden)
+	link := "a[href='/tasks/new?from=" + strings.TrimPrefix(from, "/tasks/") + "']"
+	run, _ := b.get(t, from).page(t).Find("a[href^='/runs/run_']").Attr("href")
+	viewer := w.signedIn(t, vera)
+	for _, path := range []string{from, run} {
+		if n := b.get(t, path).page(t).Find(link).Length(); n != 1 {
+			t.Errorf("%s leads %d times to a new task from this one", path, n)
+		}
+		if viewer.get(t, path).page(t).Find(link).Length() != 0 {
+			t.Errorf("%s offers a new task to somebody who may not ask", path)
+		}
+	}
+	viewer.post(t, "/tasks/preview", v).want(t, http.StatusForbidden)
+}
+
+// A copy says what it leaves out: a task that was submitted over the API can have more than the form asks for.
+func TestStartFromSaysWhatIsNotCopied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.token(t, rita, "read", "tasks").call(t, "POST", "/tasks", wire.TaskCreate{Title: "Rich", Goal: "Do it.", RepositoryId: typeid.Format(typeid.Repo, w.repo), Attestation: true},
+		"Idempotency-Key", "a-rich-task").want(t, http.StatusCreated)
+	b := w.signedIn(t, rita)
+	task, _ := b.get(t, "/tasks").page(t).Find(".table tbody th a").Attr("href")
+	if text := words(b.get(t, "/tasks/new?from="+strings.TrimPrefix(task, "/tasks/")).page(t).Find("main")); !strings.Contains(text, "Not copied: the attestation.") {
+		t.Errorf("the page says %s", text)
+	}
 }

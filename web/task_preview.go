@@ -76,7 +76,9 @@ func (d TaskPreviewData) unasked() []string {
 		out = append(out, d.Plan.Reasons...)
 	}
 	if !d.Result.Gate.Gate {
-		out = append(out, d.Result.Reasons...)
+		for _, r := range d.Result.Reasons {
+			out = append(out, "Of a result without any fault: "+r)
+		}
 	}
 	return out
 }
@@ -204,7 +206,7 @@ func (r PreviewRuns) worked() string {
 
 // bounds says what a run may use up at most.
 func (d TaskPreviewData) bounds() string {
-	words := fmt.Sprintf("%s, %s, %s of work", ui.Count(d.Limits.MaxRuns, "run", "runs"), ui.Count(d.Limits.MaxAttempts, "attempt a run", "attempts a run"), d.Limits.RunTimeout)
+	words := fmt.Sprintf("%s, %s, %s of work", ui.Count(d.Limits.MaxRuns, "run", "runs"), ui.Count(d.Limits.MaxAttempts, "attempt a run", "attempts a run"), ui.Dur(d.Limits.RunTimeout.Std()))
 	if d.Limits.CostCents > 0 {
 		words += ", " + Money(d.Limits.CostCents*10_000) + " of cost"
 	}
