@@ -56,7 +56,7 @@ func operation(doc *api.Document, op *api.Operation, a access) web.APIOperation 
 	if name := op.BodySchema(); name != "" {
 		shown.Body, shown.BodyFields = name, fields(doc, doc.Components.Schemas.Map[name])
 	} else if op.RequestBody != nil {
-		shown.Body = "the raw bytes"
+		shown.Raw = true
 	}
 	for _, code := range op.Responses.Keys {
 		res := op.Responses.Map[code]

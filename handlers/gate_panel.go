@@ -15,7 +15,9 @@ import (
 func decisionViews(g gate) []web.DecisionView {
 	var all []web.DecisionView
 	for i := len(g.decisions) - 1; i >= 0; i-- {
-		all = append(all, decisionView(g, g.decisions[i]))
+		v := decisionView(g, g.decisions[i])
+		v.N = i + 1
+		all = append(all, v)
 	}
 	return all
 }

@@ -98,7 +98,8 @@ type APIOperation struct {
 	Text       string
 	Auth       string
 	Parameters []APIField
-	Body       string // name of the schema
+	Body       string // name of the schema; empty where it has none
+	Raw        bool   // the body is bytes without a schema
 	BodyFields []APIField
 	Responses  []APIResponse
 }

@@ -1,6 +1,11 @@
 package web
 
-import "time"
+import (
+	"strconv"
+	"time"
+
+	"github.com/a-h/templ"
+)
 
 // GatePageData is the page of one gate.
 type GatePageData struct {
@@ -128,6 +133,7 @@ type QuorumRow struct {
 
 // DecisionView is one recorded decision.
 type DecisionView struct {
+	N        int // of the gate's decisions, from 1, for its permalink; 0: it stands in the panel and has none
 	Who      string
 	Verdict  string // approve, request_changes, reject, withdraw, bypass
 	Text     string
@@ -211,4 +217,15 @@ type GateNoticeData struct {
 	By       string
 	At       time.Time
 	Now      time.Time
+}
+
+// decisionAnchor is the place of a decision on its gate's page; decisions are only ever added, so that it stays.
+func decisionAnchor(n int) string { return "decision-" + strconv.Itoa(n) }
+
+// anchored names a decision's place where it has one.
+func anchored(v DecisionView) templ.Attributes {
+	if v.N == 0 {
+		return nil
+	}
+	return templ.Attributes{"id": decisionAnchor(v.N)}
 }

@@ -202,7 +202,7 @@ func sampleGatePage(t *testing.T) web.GatePageData {
 	return web.GatePageData{
 		Shell: shell(), Panel: sampleGatePanel(), Diff: sampleDiff(t), Evidence: sampleEvidence(), Live: true,
 		Agent:   web.AgentWords{Text: "Each return path closes the body now.\nThe new test fails without it."},
-		History: []web.DecisionView{{Who: "Ben Approver", Verdict: "request_changes", Text: "Please add a test that fails without the fix.", At: ago(12 * time.Minute), Revision: 1, Digest: digest, Channel: "browser", Outdated: true}},
+		History: []web.DecisionView{{N: 1, Who: "Ben Approver", Verdict: "request_changes", Text: "Please add a test that fails without the fix.", At: ago(12 * time.Minute), Revision: 1, Digest: digest, Channel: "browser", Outdated: true}},
 	}
 }
 
@@ -255,7 +255,7 @@ func sampleRows() []web.RunRow {
 
 func sampleTask() web.TaskPageData {
 	return web.TaskPageData{
-		Shell: shell(),
+		Shell: askingShell(),
 		Task: web.TaskView{ID: taskID, Title: goal, Goal: goal + ".", State: "WAITING_FOR_APPROVAL", Since: ago(7 * time.Minute), Repository: repo, BaseRef: "main", Mode: "pr_created",
 			Scope: []string{"internal/**"}, Exclude: []string{"vendor/**"}, PlanGate: true, Requester: "Rita Requester", Created: ago(31 * time.Minute), RunsUsed: 1, MaxRuns: 3},
 		Conversation: []web.TaskMessage{

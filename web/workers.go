@@ -230,3 +230,6 @@ const (
 
 // WorkerDrainURL takes the POST that asks a worker to finish and end.
 func WorkerDrainURL(id string) string { return sub(WorkersURL, id, "drain") }
+
+// workerAnchor is the place of a worker on the page.
+func workerAnchor(w WorkerRow) string { return "worker-" + w.ID }
