@@ -154,7 +154,8 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		"idempotency_keys_pk": "a repeat is answered", "memberships_pk": "upserted", "group_roles_pk": "upserted", "drafts_pk": "upserted",
 		"pull_requests_repository_fk": "taken from the run", "pull_requests_task_fk": "taken from the run", "decisions_gate_fk": "the gate is locked before",
 		"worker_boots_worker_fk": "taken from the credential", "paused_queues_pk": "a repeat changes nothing", "paused_queues_queue_check": "checked before",
-		"paused_queues_reason_check": "checked before",
+		"paused_queues_reason_check": "checked before", "saved_views_pk": "upserted", "saved_views_list_check": "checked before",
+		"saved_views_name_check": "checked before", "saved_views_query_check": "checked before",
 	}
 	obvious := regexp.MustCompile(`_(pkey|tenant_fk|user_fk|run_fk|tenant_id_key|provider_fk)$`)
 	sentences := db.Sentences()

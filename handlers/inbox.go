@@ -124,9 +124,11 @@ func (s *server) repositoryFilter(r *http.Request, selected string) ([]web.Optio
 func pager(r *http.Request, shown int, next string) web.Pager {
 	p := web.Pager{Shown: shown}
 	q := r.URL.Query()
+	q.Del("done") // said once
 	if q.Get("before") != "" {
 		first := r.URL.Query()
 		first.Del("before")
+		first.Del("done")
 		p.Newer = path(r, first.Encode())
 	}
 	if next != "" {

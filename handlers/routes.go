@@ -144,6 +144,8 @@ func (s *server) routes() []route {
 
 		// Runs.
 		page(get, "/runs", member, s.getRuns),
+		page(post, "/views", member, s.postView),
+		page(post, "/views/delete", member, s.postViewDelete),
 		page(get, "/runs/cancel", requester, s.getRunsCancel),
 		page(post, "/runs/cancel", requester, s.postRunsCancel),
 		page(get, "/runs/{id}", member, s.getRun),

@@ -44,8 +44,12 @@ func (s *server) getRuns(w http.ResponseWriter, r *http.Request) error {
 	}
 	list, next := more(list, pageSize)
 	data := web.RunsPageData{Shell: s.shell(r), Filter: shown, Pager: pager(r, len(list), next)}
+	if data.Views, err = s.views(r, db.ListRuns); err != nil {
+		return err
+	}
 	if shown.Set {
 		q.Del("before")
+		q.Del("done")
 		q.Set("all", "1")
 		data.CancelAll = web.RunsCancelURL + "?" + q.Encode()
 	}

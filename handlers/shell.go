@@ -84,6 +84,10 @@ func flash(name string) *web.Flash {
 		return web.Done("The provider's work is given out again.")
 	case "worker-drained":
 		return web.Done("The worker is asked to finish and end; it hears of it with its next heartbeat.")
+	case "view-saved":
+		return web.Done("The view was saved.")
+	case "view-deleted":
+		return web.Done("The view was deleted.")
 	case "run-resumed":
 		return web.Done("The run goes on from its last durable state.")
 	case "run-not-resumed":

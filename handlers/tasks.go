@@ -41,6 +41,9 @@ func (s *server) getTasks(w http.ResponseWriter, r *http.Request) error {
 		Filter: web.TaskFilter{Query: filter.Query, Mine: mine, Set: filter.Query != "" || mine || filter.State != "" || q.Get("repository") != ""},
 	}
 	data.Repositories = repositories
+	if data.Views, err = s.views(r, db.ListTasks); err != nil {
+		return err
+	}
 	for _, t := range list {
 		data.Rows = append(data.Rows, web.TaskRow{
 			ID: typeid.Format(typeid.Task, t.ID), Title: t.Title, Repository: t.RepositoryName, State: string(t.State), Since: t.UpdatedAt, Requester: t.Requester,

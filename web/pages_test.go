@@ -125,8 +125,9 @@ func sampleTasks() web.TasksPageData {
 
 func sampleRuns() web.RunsPageData {
 	return web.RunsPageData{
-		Shell: askingShell(), CancelAll: "/runs/cancel?all=1&view=waiting", Rows: sampleRows(), Filter: web.RunFilter{View: "waiting", States: []web.Option{{Value: "QUEUED", Label: "Queued"}}, Set: true},
-		Pager: web.Pager{Older: "/runs?before=x", Shown: 6, Tally: web.Tally{Matching: 41, All: 412, Most: 1000, Filtered: true}},
+		Shell: askingShell(), CancelAll: "/runs/cancel?all=1&view=waiting", Rows: sampleRows(), Views: web.SavedViews{List: "runs", Query: "view=waiting", Mine: []web.SavedView{{Name: "Payments, failed", Href: "/runs?repository=repo_1&state=FAILED"}}},
+		Filter: web.RunFilter{View: "waiting", States: []web.Option{{Value: "QUEUED", Label: "Queued"}}, Set: true},
+		Pager:  web.Pager{Older: "/runs?before=x", Shown: 6, Tally: web.Tally{Matching: 41, All: 412, Most: 1000, Filtered: true}},
 	}
 }
 
@@ -154,7 +155,7 @@ func bulkAnswer() web.BulkCancelPageData {
 
 func filteredRuns() web.RunsPageData {
 	return web.RunsPageData{
-		Shell: shell(), Filter: web.RunFilter{Query: "nothing", Set: true}, Pager: web.Pager{Tally: web.Tally{All: 412, Most: 1000, Filtered: true}},
+		Shell: shell(), Views: web.SavedViews{List: "runs", Query: "q=nothing", Mine: []web.SavedView{{Name: "Nothing", Href: "/runs?q=nothing", Here: true}}}, Filter: web.RunFilter{Query: "nothing", Set: true}, Pager: web.Pager{Tally: web.Tally{All: 412, Most: 1000, Filtered: true}},
 	}
 }
 

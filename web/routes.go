@@ -21,6 +21,8 @@ import (
 //	POST /tasks/{id}/runs         idempotency_key    "Run again"
 //	POST /tasks/{id}/cancel       reason, idempotency_key
 //	GET  /runs                    RunsPage           ?q= &state= &repository= &before= | &after=
+//	POST /views                   list=runs|tasks, name, query (the filters of the list's address)
+//	POST /views/delete            list, name
 //	GET  /runs/cancel             BulkCancelPage     ?run=RUN, repeated | ?all=1 with the filters of the list
 //	POST /runs/cancel             run, repeated, reason, count (above 50), idempotency_key
 //	GET  /runs/{id}               RunPage            ?from=SEQ (window that begins there) | ?at=SEQ (window around it) &level=summary|detailed|raw
@@ -72,6 +74,8 @@ const (
 	NewTaskURL      = "/tasks/new"
 	TaskPreviewURL  = "/tasks/preview"
 	RunsURL         = "/runs"
+	ViewsURL        = "/views"
+	ViewDeleteURL   = "/views/delete"
 	RepositoriesURL = "/repositories"
 	WorkersURL      = "/workers"
 	TokensURL       = "/tokens"

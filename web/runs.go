@@ -6,6 +6,7 @@ import "time"
 type RunsPageData struct {
 	Shell
 	Filter    RunFilter
+	Views     SavedViews
 	Rows      []RunRow
 	Pager     Pager
 	CancelAll string // address of the question about all that match; "" without filters
@@ -30,10 +31,11 @@ type RunFilter struct {
 }
 
 // runViews are the saved views as addresses; their names are those of the store.
-func runViews(here string) []Option {
+func runViews(d RunsPageData) []Option {
+	here := d.Filter.View
 	all := []Option{{Label: "All"}, {Value: "waiting", Label: "Waiting on people"}, {Value: "running", Label: "Running"}, {Value: "failed", Label: "Failed today"}, {Value: "stuck", Label: "Stuck: no heartbeat"}}
 	for i := range all {
-		all[i].Selected = all[i].Value == here
+		all[i].Selected = all[i].Value == here && !d.Views.saved()
 		if all[i].Value = RunsURL + "?view=" + all[i].Value; i == 0 {
 			all[i].Value = RunsURL
 		}

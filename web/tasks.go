@@ -6,6 +6,7 @@ import "time"
 type TasksPageData struct {
 	Shell
 	Filter       TaskFilter
+	Views        SavedViews
 	States       []Option
 	Repositories []Option
 	Rows         []TaskRow

@@ -625,6 +625,15 @@ type Sandbox struct {
 	UpdatedAt   time.Time `json:"updated_at"`
 }
 
+type SavedView struct {
+	TenantID  uuid.UUID `json:"tenant_id"`
+	UserID    uuid.UUID `json:"user_id"`
+	List      string    `json:"list"`
+	Name      string    `json:"name"`
+	Query     string    `json:"query"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
 type Session struct {
 	IDHash        bytea.Bytes `json:"id_hash"`
 	UserID        uuid.UUID   `json:"user_id"`
