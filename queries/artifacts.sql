@@ -8,7 +8,7 @@ SELECT * FROM artifacts WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER
 -- The same bytes under the same name of one attempt are one artifact (R-RCV-5).
 INSERT INTO artifacts (id, tenant_id, run_id, attempt_no, revision, kind, name, sha256, size, blob_key, lease_id, late)
 SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.lease_id, a.late
-FROM jsonb_populate_record(NULL::artifacts, @artifact::jsonb) a
+FROM json_populate_record(NULL::artifacts, @artifact::json) a
 -- Late evidence that a live lease hands in again is late no longer.
 ON CONFLICT (run_id, attempt_no, kind, name, sha256) DO UPDATE SET late = artifacts.late AND excluded.late,
     lease_id = CASE WHEN excluded.late THEN artifacts.lease_id ELSE excluded.lease_id END
@@ -17,13 +17,13 @@ RETURNING *;
 -- name: InsertPatch :exec
 INSERT INTO patches (artifact_id, tenant_id, run_id, digest, patch_id, files, added, removed, scan, fault, facts)
 SELECT p.artifact_id, p.tenant_id, p.run_id, p.digest, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
-FROM jsonb_populate_record(NULL::patches, @patch::jsonb) p
+FROM json_populate_record(NULL::patches, @patch::json) p
 ON CONFLICT (artifact_id) DO NOTHING;
 
 -- name: InsertVerification :exec
 INSERT INTO verifications (artifact_id, tenant_id, run_id, attempt_no, digest, patch_digest, passed, infrastructure, fingerprint, summary)
 SELECT v.artifact_id, v.tenant_id, v.run_id, v.attempt_no, v.digest, v.patch_digest, v.passed, v.infrastructure, v.fingerprint, v.summary
-FROM jsonb_populate_record(NULL::verifications, @verification::jsonb) v
+FROM json_populate_record(NULL::verifications, @verification::json) v
 ON CONFLICT (artifact_id) DO NOTHING;
 
 -- name: Patch :one

@@ -13,7 +13,7 @@ INSERT INTO decisions (id, tenant_id, gate_id, revision, digest_seen, user_id, v
     policy_version)
 SELECT d.id, d.tenant_id, d.gate_id, d.revision, d.digest_seen, d.user_id, d.verdict, d.text, d.channel, d.auth_time, d.extra,
     d.carried_over_from, d.policy_version
-FROM jsonb_populate_record(NULL::decisions, @decision::jsonb) d;
+FROM json_populate_record(NULL::decisions, @decision::json) d;
 
 -- name: LastInstructor :one
 -- Who wrote the change request that led to the present revision of this kind of gate.
@@ -48,12 +48,12 @@ SELECT * FROM repositories WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE;
 -- name: InsertPull :exec
 INSERT INTO pull_requests (id, tenant_id, repository_id, task_id, run_id, number, state, url, title, body, head_branch, base_branch, head_sha)
 SELECT p.id, p.tenant_id, p.repository_id, p.task_id, p.run_id, p.number, p.state, p.url, p.title, p.body, p.head_branch, p.base_branch, p.head_sha
-FROM jsonb_populate_record(NULL::pull_requests, @pull::jsonb) p;
+FROM json_populate_record(NULL::pull_requests, @pull::json) p;
 
 -- name: UpdatePull :exec
 UPDATE pull_requests SET state = p.state, title = p.title, body = p.body, head_sha = p.head_sha, merge_sha = p.merge_sha,
     merged_by = p.merged_by, run_id = p.run_id, updated_at = clock_timestamp()
-FROM jsonb_populate_record(NULL::pull_requests, @pull::jsonb) p
+FROM json_populate_record(NULL::pull_requests, @pull::json) p
 WHERE pull_requests.tenant_id = p.tenant_id AND pull_requests.id = p.id;
 
 -- name: JudgeAtGate :one

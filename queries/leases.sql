@@ -53,7 +53,7 @@ SELECT i.phase, i.queue, i.tenant_id, i.user_id FROM lane l CROSS JOIN LATERAL (
 SELECT i.*, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
-FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) l CROSS JOIN LATERAL (
+FROM json_populate_recordset(NULL::run_queue, @lanes::json) l CROSS JOIN LATERAL (
     SELECT q.*, (row_number() OVER (ORDER BY q.rank, q.run_id) = @page::int)::boolean AS more FROM run_queue q
     WHERE q.place = work_place(l.phase, l.queue, l.tenant_id) AND q.who = work_who(l.user_id)
     ORDER BY q.rank, q.run_id LIMIT @page::int) i
@@ -64,7 +64,7 @@ ORDER BY i.rank, i.run_id;
 -- each lane from a number on, in a circle, up to a number of them.
 WITH RECURSIVE kind AS (
     SELECT l.place, l.who, f.kind, f.kind AS first, 1 AS nth
-    FROM (SELECT work_place(r.phase, r.queue, r.tenant_id) AS place, work_who(r.user_id) AS who FROM jsonb_populate_recordset(NULL::run_queue, @lanes::jsonb) r) l
+    FROM (SELECT work_place(r.phase, r.queue, r.tenant_id) AS place, work_who(r.user_id) AS who FROM json_populate_recordset(NULL::run_queue, @lanes::json) r) l
     CROSS JOIN LATERAL (SELECT coalesce(
         (SELECT q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who AND q.kind >= @start::bigint ORDER BY q.place, q.who, q.kind LIMIT 1),
         (SELECT q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who ORDER BY q.place, q.who, q.kind LIMIT 1)) AS kind) f WHERE f.kind IS NOT NULL
@@ -82,7 +82,7 @@ SELECT i.phase, i.queue, i.tenant_id, i.user_id, i.repository_id, i.provider, i.
 SELECT i.*, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
-FROM jsonb_populate_recordset(NULL::run_queue, @groups::jsonb) l CROSS JOIN LATERAL (
+FROM json_populate_recordset(NULL::run_queue, @groups::json) l CROSS JOIN LATERAL (
     SELECT q.*, (row_number() OVER (ORDER BY q.rank, q.run_id) = @page::int)::boolean AS more FROM run_queue q
     WHERE q.place = work_place(l.phase, l.queue, l.tenant_id) AND q.who = work_who(l.user_id)
         AND q.kind = work_kind(l.repository_id, l.provider, l.risk, l.pool, l.requires) AND (q.rank, q.run_id) > (l.rank, l.run_id)
@@ -155,7 +155,7 @@ FROM worker_boots b WHERE b.id = ANY(@ids::uuid[]) AND b.state <> 'STARTING' ORD
 -- the answer is lost. It does not wait for the disk: what a crash forgets is that somebody was alive a moment ago, and after an outage
 -- nobody is reaped before a full lease time has passed.
 UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => @ttl_seconds::float8), heartbeat_at = clock_timestamp()
-FROM jsonb_populate_recordset(NULL::run_leases, @beats::jsonb) b, runs r
+FROM json_populate_recordset(NULL::run_leases, @beats::json) b, runs r
 WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = b.worker_id AND l.boot_id = b.boot_id
   AND l.expires_at > clock_timestamp() AND r.id = l.run_id
   AND (r.cancel_at IS NULL OR r.cancel_at > clock_timestamp() - make_interval(secs => @grace_seconds::float8))
@@ -164,19 +164,19 @@ RETURNING l.lease_id, l.boot_id, r.state, r.stop_signal, set_config('synchronous
 -- name: RegisterBoot :exec
 INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state, queues, pools)
 SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.queues, b.pools
-FROM jsonb_populate_record(NULL::worker_boots, @boot::jsonb) b;
+FROM json_populate_record(NULL::worker_boots, @boot::json) b;
 
 -- name: ReadyBoot :execrows
 -- A boot that was starting is ready, with what it found out meanwhile; saying so again changes nothing.
 UPDATE worker_boots w SET state = 'READY', heartbeat_at = clock_timestamp(), name = b.name, version = b.version, phases = b.phases, capabilities = b.capabilities,
     isolation = b.isolation, probes = b.probes, max_concurrent = b.max_concurrent, queues = b.queues, pools = b.pools
-FROM jsonb_populate_record(NULL::worker_boots, @boot::jsonb) b
+FROM json_populate_record(NULL::worker_boots, @boot::json) b
 WHERE w.id = b.id AND w.worker_id = b.worker_id AND w.state IN ('STARTING', 'READY');
 
 -- name: TouchBoots :many
 -- Heartbeats of boots. They do not wait for the disk either. One that is starting gets ready by saying what it found out.
 UPDATE worker_boots w SET heartbeat_at = clock_timestamp(), state = CASE WHEN w.state IN ('STARTING', 'STOPPED', 'DEAD') THEN w.state ELSE b.state END
-FROM jsonb_populate_recordset(NULL::worker_boots, @boots::jsonb) b
+FROM json_populate_recordset(NULL::worker_boots, @boots::json) b
 WHERE w.id = b.id AND w.worker_id = b.worker_id
 RETURNING w.id, w.state, w.drain_requested, set_config('synchronous_commit', 'off', true)::text AS unhurried;
 
@@ -207,7 +207,7 @@ FROM l JOIN runs r ON r.id = l.run_id;
 INSERT INTO steps (id, tenant_id, run_id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, finished_at)
 SELECT s.id, s.tenant_id, s.run_id, s.attempt_no, s.lease_id, s.phase, s.call_id, s.kind, s.name, s.state, s.summary, s.exit_code, s.duration_ms,
     CASE WHEN s.state IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'CANCELLED') THEN clock_timestamp() END
-FROM jsonb_populate_recordset(NULL::steps, @steps::jsonb) s
+FROM json_populate_recordset(NULL::steps, @steps::json) s
 ON CONFLICT (lease_id, call_id) DO UPDATE SET state = excluded.state, summary = excluded.summary, exit_code = excluded.exit_code,
     duration_ms = excluded.duration_ms, finished_at = excluded.finished_at
 WHERE steps.state IN ('PENDING', 'RUNNING');
@@ -217,7 +217,7 @@ INSERT INTO usages (tenant_id, run_id, attempt_no, lease_id, provider, model, so
     sandbox_ms, provider_calls, cost_micros)
 SELECT u.tenant_id, u.run_id, u.attempt_no, u.lease_id, u.provider, u.model, u.source, u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations,
     u.tool_ms, u.sandbox_ms, u.provider_calls, u.cost_micros
-FROM jsonb_populate_record(NULL::usages, @usage::jsonb) u;
+FROM json_populate_record(NULL::usages, @usage::json) u;
 
 -- name: IntendOperation :one
 -- The intent is written under the lease that will carry it out; the same identity is the same operation.

@@ -5,7 +5,7 @@
 INSERT INTO log_chunks (tenant_id, run_id, attempt_no, lease_id, stream, call_id, data, lines, line_end, byte_end)
 SELECT c.tenant_id, c.run_id, c.attempt_no, c.lease_id, c.stream, c.call_id, c.data, c.lines,
        coalesce(p.line_end, 0) + sum(c.lines) OVER log, coalesce(p.byte_end, 0) + sum(length(c.data)) OVER log
-FROM jsonb_populate_recordset(NULL::log_chunks, @chunks::jsonb) c
+FROM json_populate_recordset(NULL::log_chunks, @chunks::json) c
 LEFT JOIN LATERAL (
     SELECT l.line_end, l.byte_end FROM log_chunks l WHERE l.run_id = c.run_id AND l.lease_id = c.lease_id AND l.call_id = c.call_id
     ORDER BY l.line_end DESC, l.id DESC LIMIT 1

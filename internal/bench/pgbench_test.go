@@ -58,9 +58,9 @@ func bareOfComments(text string) string {
 
 // argument is how the statement takes its rows; keys and the versions before are no rows of a table as they are.
 var (
-	argument    = regexp.MustCompile(`jsonb_populate_recordset\(NULL::([a-z_]+), \$[0-9]+::jsonb\)`)
-	keyArgument = regexp.MustCompile(`jsonb_to_recordset\(\$[0-9]+::jsonb\) AS k`)
-	wasArgument = regexp.MustCompile(`jsonb_to_recordset\(\$[0-9]+::jsonb\) AS b`)
+	argument    = regexp.MustCompile(`json_populate_recordset\(NULL::([a-z_]+), \$[0-9]+::json\)`)
+	keyArgument = regexp.MustCompile(`json_to_recordset\(\$[0-9]+::json\) AS k`)
+	wasArgument = regexp.MustCompile(`json_to_recordset\(\$[0-9]+::json\) AS b`)
 )
 
 // Marks in a template, each of which becomes an expression of the script.
@@ -117,17 +117,17 @@ func (x *bare) scripts(ctx context.Context, l db.Claimed, text string) {
 		return strings.ReplaceAll("["+text+"]", id, markRun)
 	}
 	number := func(column string) string { return `'` + column + `', ` + markVersion }
-	runs := template(`SELECT (to_jsonb(r) || jsonb_build_object(` + number("version") + `))::text FROM runs r WHERE id = $1`)
+	runs := template(`SELECT (to_jsonb(r) || jsonb_build_object('limits', NULL, ` + number("version") + `))::text FROM runs r WHERE id = $1`)
 	events := template(`SELECT (to_jsonb(e) - 'id' - 'xid' || jsonb_build_object(` + number("seq") + `, 'event_id', 'bench/` + markVersion + `'))::text FROM run_events e WHERE run_id = $1 ORDER BY seq DESC LIMIT 1`)
 	keys := template(`SELECT (to_jsonb(k) - 'created_at' || jsonb_build_object('key', 'bench-key-` + markVersion + `', 'run_id', $1::uuid))::text FROM idempotency_keys k WHERE scope LIKE 'run:' || $1::text || ':%'`)
 
 	given := "arg AS MATERIALIZED (SELECT " + x.expression(runs) + " AS runs, " + x.expression(events) + " AS run_events, " + x.expression(keys) + " AS idempotency_keys, " +
-		"jsonb_build_array(jsonb_build_object('id', q.id, 'tenant_id', '" + l.Ref.Tenant.String() + "', 'version', :v - 1)) AS befores " +
+		"json_build_array(json_build_object('id', q.id, 'tenant_id', '" + l.Ref.Tenant.String() + "', 'version', :v - 1)) AS befores " +
 		"FROM (SELECT md5('run' || :n::text)::uuid::text AS id) q)"
 	text = strings.Replace(bareOfComments(text), "WITH ", "WITH "+given+", ", 1)
-	text = argument.ReplaceAllString(text, "jsonb_populate_recordset(NULL::$1, (SELECT arg.$1 FROM arg))")
-	text = keyArgument.ReplaceAllString(text, "jsonb_to_recordset((SELECT arg.idempotency_keys FROM arg)) AS k")
-	text = wasArgument.ReplaceAllString(text, "jsonb_to_recordset((SELECT arg.befores FROM arg)) AS b")
+	text = argument.ReplaceAllString(text, "json_populate_recordset(NULL::$1, (SELECT arg.$1 FROM arg))")
+	text = keyArgument.ReplaceAllString(text, "json_to_recordset((SELECT arg.idempotency_keys FROM arg)) AS k")
+	text = wasArgument.ReplaceAllString(text, "json_to_recordset((SELECT arg.befores FROM arg)) AS b")
 	if left := regexp.MustCompile(`\$[0-9]+`).FindString(text); left != "" {
 		p.b.Fatalf("bench: %s is an argument of another kind:\n%s", left, text)
 	}
@@ -182,7 +182,7 @@ func (x *bare) expression(template string) string {
 			parts, rest = append(parts, ":v::text"), rest[v+len(markVersion):]
 		}
 	}
-	return "(" + strings.Join(parts, " || ") + ")::jsonb"
+	return "(" + strings.Join(parts, " || ") + ")::json"
 }
 
 func (x *bare) file(name, text string) string {

@@ -1,5 +1,5 @@
 // Package bytea is a byte string that JSON carries in Postgres' own hex form, so
-// that a row can travel to the database as one jsonb parameter.
+// that a row can travel to the database as one json parameter.
 package bytea
 
 import (

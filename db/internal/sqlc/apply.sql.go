@@ -28,7 +28,7 @@ SELECT
     x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced,
     x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation,
     x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, x.crashed, x.rate_limited
-FROM jsonb_populate_record(NULL::runs, $1::jsonb) x
+FROM json_populate_record(NULL::runs, $1::json) x
 `
 
 func (q *Queries) InsertRun(ctx context.Context, db DBTX, run json.RawMessage) error {
@@ -41,7 +41,7 @@ INSERT INTO run_events (tenant_id, run_id, seq, schema, event_id, kind, actor_ki
     attempt_no, at, body, payload, hash)
 SELECT e.tenant_id, e.run_id, e.seq, e.schema, e.event_id, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state,
     e.attempt_no, e.at, e.body, e.payload, e.hash
-FROM jsonb_populate_recordset(NULL::run_events, $1::jsonb) e ORDER BY e.seq
+FROM json_populate_recordset(NULL::run_events, $1::json) e ORDER BY e.seq
 `
 
 func (q *Queries) InsertRunEvents(ctx context.Context, db DBTX, events json.RawMessage) error {
@@ -52,7 +52,7 @@ func (q *Queries) InsertRunEvents(ctx context.Context, db DBTX, events json.RawM
 const writeAttempts = `-- name: WriteAttempts :exec
 INSERT INTO attempts (id, tenant_id, run_id, attempt_no, state, worker_id, run_active_ms, started_at)
 SELECT a.id, u.tenant_id, u.id, a.attempt_no, a.state, a.worker_id, a.run_active_ms, a.started_at
-FROM jsonb_populate_recordset(NULL::attempts, $1::jsonb) a
+FROM json_populate_recordset(NULL::attempts, $1::json) a
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
@@ -64,7 +64,7 @@ func (q *Queries) WriteAttempts(ctx context.Context, db DBTX, attempts json.RawM
 const writeAttestations = `-- name: WriteAttestations :exec
 INSERT INTO attestations (id, tenant_id, run_id, state, expires_at)
 SELECT a.id, u.tenant_id, u.id, a.state, a.expires_at
-FROM jsonb_populate_recordset(NULL::attestations, $1::jsonb) a
+FROM json_populate_recordset(NULL::attestations, $1::json) a
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = a.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
@@ -76,7 +76,7 @@ func (q *Queries) WriteAttestations(ctx context.Context, db DBTX, attestations j
 const writeDelayed = `-- name: WriteDelayed :exec
 INSERT INTO run_delayed (run_id, tenant_id, phase, available_at, queue, provider, pool, priority, requires)
 SELECT u.id, u.tenant_id, d.phase, d.available_at, d.queue, d.provider, d.pool, d.priority, d.requires
-FROM jsonb_populate_recordset(NULL::run_delayed, $1::jsonb) d
+FROM json_populate_recordset(NULL::run_delayed, $1::json) d
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY u.id
 `
@@ -88,7 +88,7 @@ func (q *Queries) WriteDelayed(ctx context.Context, db DBTX, delayed json.RawMes
 
 const writeDequeued = `-- name: WriteDequeued :exec
 DELETE FROM run_queue WHERE run_id = ANY(ARRAY(
-    SELECT r.run_id FROM jsonb_to_recordset($1::jsonb) AS d(run_id uuid)
+    SELECT r.run_id FROM json_to_recordset($1::json) AS d(run_id uuid)
     CROSS JOIN LATERAL (SELECT q.run_id FROM run_queue q JOIN runs u ON u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid
         WHERE q.run_id = d.run_id FOR UPDATE OF q SKIP LOCKED) r))
 `
@@ -101,8 +101,8 @@ func (q *Queries) WriteDequeued(ctx context.Context, db DBTX, dequeued json.RawM
 
 const writeEndedAttempts = `-- name: WriteEndedAttempts :exec
 UPDATE attempts SET state = a.state, code = a.code, ended_at = a.ended_at
-FROM jsonb_populate_recordset(NULL::attempts, $1::jsonb) a
-WHERE attempts.id = ANY(ARRAY(SELECT w.id FROM jsonb_to_recordset($1::jsonb) AS w(id uuid, run_id uuid)
+FROM json_populate_recordset(NULL::attempts, $1::json) a
+WHERE attempts.id = ANY(ARRAY(SELECT w.id FROM json_to_recordset($1::json) AS w(id uuid, run_id uuid)
     CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
 AND attempts.id = a.id AND attempts.state = 'STARTED'
 `
@@ -114,8 +114,8 @@ func (q *Queries) WriteEndedAttempts(ctx context.Context, db DBTX, endedAttempts
 
 const writeEndedLeases = `-- name: WriteEndedLeases :exec
 WITH ended AS (
-    DELETE FROM run_leases USING jsonb_to_recordset($1::jsonb) AS l(run_id uuid, lease_id uuid)
-    WHERE run_leases.run_id = ANY(ARRAY(SELECT u.id FROM jsonb_to_recordset($1::jsonb) AS w(run_id uuid)
+    DELETE FROM run_leases USING json_to_recordset($1::json) AS l(run_id uuid, lease_id uuid)
+    WHERE run_leases.run_id = ANY(ARRAY(SELECT u.id FROM json_to_recordset($1::json) AS w(run_id uuid)
         CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
     AND run_leases.run_id = l.run_id AND run_leases.lease_id = l.lease_id
     RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
@@ -128,7 +128,7 @@ WITH ended AS (
 INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
 SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
     ended.acquired_at, l.state, l.reason, l.ended_at
-FROM ended JOIN jsonb_populate_recordset(NULL::ended_leases, $1::jsonb) l ON l.lease_id = ended.lease_id
+FROM ended JOIN json_populate_recordset(NULL::ended_leases, $1::json) l ON l.lease_id = ended.lease_id
 `
 
 func (q *Queries) WriteEndedLeases(ctx context.Context, db DBTX, endedLeases json.RawMessage) error {
@@ -139,7 +139,7 @@ func (q *Queries) WriteEndedLeases(ctx context.Context, db DBTX, endedLeases jso
 const writeFeedback = `-- name: WriteFeedback :exec
 INSERT INTO feedback (tenant_id, run_id, seq, source, text, artifact_id, author, gate_id, revision)
 SELECT u.tenant_id, u.id, f.seq, f.source, f.text, f.artifact_id, f.author, f.gate_id, f.revision
-FROM jsonb_populate_recordset(NULL::feedback, $1::jsonb) f
+FROM json_populate_recordset(NULL::feedback, $1::json) f
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = f.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
@@ -152,7 +152,7 @@ const writeGateRevisions = `-- name: WriteGateRevisions :exec
 INSERT INTO gate_revisions (tenant_id, gate_id, revision, digest, artifact_id, base_commit, opened_at, expires_at)
 SELECT r.tenant_id, r.gate_id, r.revision, r.digest, coalesce(nullif(r.artifact_id, ''), g.artifact_id, ''),
     coalesce(nullif(r.base_commit, ''), g.base_commit, ''), r.opened_at, r.expires_at
-FROM jsonb_populate_recordset(NULL::gate_revisions, $1::jsonb) r
+FROM json_populate_recordset(NULL::gate_revisions, $1::json) r
 CROSS JOIN LATERAL (SELECT g.artifact_id, g.base_commit FROM gates g JOIN runs u ON u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid
     WHERE g.id = r.gate_id OFFSET 0) g
 `
@@ -168,7 +168,7 @@ INSERT INTO gates (id, tenant_id, run_id, task_id, kind, state, revision, digest
     reasons, opened_at, expires_at)
 SELECT g.id, u.tenant_id, u.id, u.task_id, g.kind, g.state, g.revision, g.digest, g.artifact_id, g.base_commit, g.quorum, g.role,
     g.policy_version, g.reasons, g.opened_at, g.expires_at
-FROM jsonb_populate_recordset(NULL::gates, $1::jsonb) g
+FROM json_populate_recordset(NULL::gates, $1::json) g
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.task_id FROM runs u WHERE u.id = g.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
@@ -182,7 +182,7 @@ INSERT INTO run_leases (run_id, lease_id, tenant_id, fencing_token, phase, worke
     claim_id, expires_at, queue, risk, provider, pool)
 SELECT u.id, l.lease_id, u.tenant_id, l.fencing_token, l.phase, l.worker_id, l.boot_id, l.attempt_id, u.repository_id, l.user_id,
     l.claim_id, l.expires_at, l.queue, u.risk, l.provider, l.pool
-FROM jsonb_populate_recordset(NULL::run_leases, $1::jsonb) l
+FROM json_populate_recordset(NULL::run_leases, $1::json) l
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.repository_id, u.risk FROM runs u WHERE u.id = l.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
@@ -193,8 +193,8 @@ func (q *Queries) WriteLeases(ctx context.Context, db DBTX, leases json.RawMessa
 
 const writeMovedAttestations = `-- name: WriteMovedAttestations :exec
 UPDATE attestations SET state = a.state, statement = coalesce(a.statement, attestations.statement)
-FROM jsonb_populate_recordset(NULL::attestations, $1::jsonb) a
-WHERE attestations.run_id = ANY(ARRAY(SELECT u.id FROM jsonb_to_recordset($1::jsonb) AS w(run_id uuid)
+FROM json_populate_recordset(NULL::attestations, $1::json) a
+WHERE attestations.run_id = ANY(ARRAY(SELECT u.id FROM json_to_recordset($1::json) AS w(run_id uuid)
     CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
 AND attestations.run_id = a.run_id AND attestations.state = 'requested'
 `
@@ -207,8 +207,8 @@ func (q *Queries) WriteMovedAttestations(ctx context.Context, db DBTX, movedAtte
 const writeMovedGates = `-- name: WriteMovedGates :exec
 UPDATE gates SET state = g.state, closed_at = g.closed_at, escalated_at = coalesce(g.escalated_at, gates.escalated_at),
     revision = coalesce(g.revision, gates.revision), expires_at = coalesce(g.expires_at, gates.expires_at)
-FROM jsonb_populate_recordset(NULL::gates, $1::jsonb) g
-WHERE gates.id = ANY(ARRAY(SELECT w.id FROM jsonb_to_recordset($1::jsonb) AS w(id uuid, run_id uuid)
+FROM json_populate_recordset(NULL::gates, $1::json) g
+WHERE gates.id = ANY(ARRAY(SELECT w.id FROM json_to_recordset($1::json) AS w(id uuid, run_id uuid)
     CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
 AND gates.id = g.id
 `
@@ -222,7 +222,7 @@ const writeOutbox = `-- name: WriteOutbox :exec
 INSERT INTO outbox (tenant_id, run_id, seq, topic, payload)
 SELECT u.tenant_id, u.id, o.seq, o.topic, CASE WHEN o.topic <> 'reconcile_effects' THEN o.payload
     ELSE o.payload || jsonb_build_object('operations', p.unresolved) END
-FROM jsonb_populate_recordset(NULL::outbox, $1::jsonb) o
+FROM json_populate_recordset(NULL::outbox, $1::json) o
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = o.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 CROSS JOIN LATERAL (SELECT jsonb_agg(p.identity ORDER BY p.intended_at) AS unresolved FROM operations p
     WHERE o.topic = 'reconcile_effects' AND p.tenant_id = u.tenant_id AND p.run_id = u.id AND p.state IN ('dispatched', 'ambiguous')) p
@@ -239,7 +239,7 @@ func (q *Queries) WriteOutbox(ctx context.Context, db DBTX, outbox json.RawMessa
 const writePauses = `-- name: WritePauses :exec
 INSERT INTO provider_pauses (provider, until, failures, reason, since, run_id)
 SELECT DISTINCT ON (p.provider) p.provider, p.until, p.failures, p.reason, clock_timestamp(), u.id
-FROM jsonb_to_recordset($1::jsonb) AS p(run_id uuid, provider text, until timestamptz, failures int, reason text)
+FROM json_to_recordset($1::json) AS p(run_id uuid, provider text, until timestamptz, failures int, reason text)
 CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY p.provider, p.until DESC
 ON CONFLICT (provider) DO UPDATE SET until = greatest(provider_pauses.until, excluded.until),
@@ -256,7 +256,7 @@ func (q *Queries) WritePauses(ctx context.Context, db DBTX, pauses json.RawMessa
 const writePolicyDecisions = `-- name: WritePolicyDecisions :exec
 INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs, code, decision)
 SELECT u.tenant_id, u.id, u.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs, p.code, p.decision
-FROM jsonb_populate_recordset(NULL::policy_decisions, $1::jsonb) p
+FROM json_populate_recordset(NULL::policy_decisions, $1::json) p
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.task_id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 `
 
@@ -267,7 +267,7 @@ func (q *Queries) WritePolicyDecisions(ctx context.Context, db DBTX, policyDecis
 
 const writeProbed = `-- name: WriteProbed :exec
 DELETE FROM provider_pauses WHERE probe = ANY(ARRAY(
-    SELECT u.id FROM jsonb_to_recordset($1::jsonb) AS p(run_id uuid)
+    SELECT u.id FROM json_to_recordset($1::json) AS p(run_id uuid)
     CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
 `
 
@@ -279,7 +279,7 @@ func (q *Queries) WriteProbed(ctx context.Context, db DBTX, probed json.RawMessa
 
 const writeProbes = `-- name: WriteProbes :exec
 UPDATE provider_pauses SET probe = u.id
-FROM jsonb_to_recordset($1::jsonb) AS p(run_id uuid, provider text)
+FROM json_to_recordset($1::json) AS p(run_id uuid, provider text)
 CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = p.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 WHERE provider_pauses.provider = p.provider
 `
@@ -293,7 +293,7 @@ func (q *Queries) WriteProbes(ctx context.Context, db DBTX, probes json.RawMessa
 const writeReady = `-- name: WriteReady :exec
 INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank, visible_at)
 SELECT u.id, u.tenant_id, q.phase, u.repository_id, u.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority, q.requires, q.rank, q.visible_at
-FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) q
+FROM json_populate_recordset(NULL::run_queue, $1::json) q
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id, u.repository_id, u.risk, t.requested_by FROM runs u JOIN tasks t ON t.id = u.task_id
     WHERE u.id = q.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ORDER BY u.id
@@ -328,8 +328,8 @@ WITH u AS (
         stop_signal = CASE WHEN x.lease_id = runs.lease_id THEN runs.stop_signal ELSE x.stop_signal END,
         stop_signal_at = CASE WHEN x.lease_id = runs.lease_id THEN runs.stop_signal_at ELSE x.stop_signal_at END,
         agent_profile = x.agent_profile, adapter_version = x.adapter_version, route = x.route, cost_exceeded_at = coalesce(runs.cost_exceeded_at, x.cost_exceeded_at)
-    FROM jsonb_populate_recordset(NULL::runs, $1::jsonb) x
-    JOIN jsonb_to_recordset($2::jsonb) AS b(id uuid, tenant_id uuid, version bigint) ON b.id = x.id AND b.tenant_id = x.tenant_id
+    FROM json_populate_recordset(NULL::runs, $1::json) x
+    JOIN json_to_recordset($2::json) AS b(id uuid, tenant_id uuid, version bigint) ON b.id = x.id AND b.tenant_id = x.tenant_id
     WHERE runs.id = x.id AND runs.tenant_id = x.tenant_id AND runs.version = b.version
     RETURNING runs.id
 ), ev AS (
@@ -337,12 +337,12 @@ WITH u AS (
         attempt_no, at, body, payload, hash)
     SELECT e.tenant_id, e.run_id, e.seq, e.schema, e.event_id, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state,
         e.attempt_no, e.at, e.body, e.payload, e.hash
-    FROM jsonb_populate_recordset(NULL::run_events, $3::jsonb) e JOIN u ON u.id = e.run_id
+    FROM json_populate_recordset(NULL::run_events, $3::json) e JOIN u ON u.id = e.run_id
     ORDER BY e.run_id, e.seq
 ), idem AS (
     INSERT INTO idempotency_keys (tenant_id, scope, key, request_hash, status, answer)
     SELECT k.tenant_id, k.scope, k.key, k.request_hash, k.status, k.answer
-    FROM jsonb_to_recordset($4::jsonb) AS k(run_id uuid, tenant_id uuid, scope text, key text, request_hash bytea, status int, answer jsonb)
+    FROM json_to_recordset($4::json) AS k(run_id uuid, tenant_id uuid, scope text, key text, request_hash bytea, status int, answer jsonb)
     JOIN u ON u.id = k.run_id
 )
 SELECT u.id FROM u
@@ -375,7 +375,7 @@ func (q *Queries) WriteRuns(ctx context.Context, db DBTX, runs json.RawMessage, 
 const writeSandboxes = `-- name: WriteSandboxes :exec
 INSERT INTO sandboxes (lease_id, tenant_id, run_id, phase, tier, state)
 SELECT s.lease_id, u.tenant_id, u.id, s.phase, s.tier, s.state
-FROM jsonb_populate_recordset(NULL::sandboxes, $1::jsonb) s
+FROM json_populate_recordset(NULL::sandboxes, $1::json) s
 CROSS JOIN LATERAL (SELECT u.id, u.tenant_id FROM runs u WHERE u.id = s.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
 ON CONFLICT (lease_id) DO UPDATE SET state = excluded.state, updated_at = clock_timestamp(),
     tier = CASE WHEN excluded.tier = '' THEN sandboxes.tier ELSE excluded.tier END
@@ -391,18 +391,18 @@ WITH moved AS (
     UPDATE tasks SET state = x.state, version = x.version, runs_used = x.runs_used, active_run_id = x.active_run_id,
         cancel_requested = x.cancel_requested, awaits_merge = x.awaits_merge, auto_run = x.auto_run, reason = x.reason,
         reason_words = x.reason_words, updated_at = clock_timestamp()
-    FROM jsonb_populate_recordset(NULL::tasks, $2::jsonb) x
-    JOIN jsonb_to_recordset($1::jsonb) AS b(id uuid, tenant_id uuid, version bigint, run_id uuid) ON b.id = x.id AND b.tenant_id = x.tenant_id
+    FROM json_populate_recordset(NULL::tasks, $2::json) x
+    JOIN json_to_recordset($1::json) AS b(id uuid, tenant_id uuid, version bigint, run_id uuid) ON b.id = x.id AND b.tenant_id = x.tenant_id
     CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = b.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u
     WHERE tasks.id = x.id AND tasks.tenant_id = x.tenant_id AND tasks.version = b.version
     RETURNING tasks.id
 ), told AS (
     INSERT INTO task_events (tenant_id, task_id, seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, reason, run_id)
     SELECT e.tenant_id, e.task_id, e.seq, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state, e.reason, e.run_id
-    FROM jsonb_populate_recordset(NULL::task_events, $3::jsonb) e JOIN moved ON moved.id = e.task_id
+    FROM json_populate_recordset(NULL::task_events, $3::json) e JOIN moved ON moved.id = e.task_id
     ORDER BY e.task_id, e.seq
 )
-SELECT 1 / (CASE WHEN (SELECT count(*) FROM moved) = (SELECT count(*) FROM jsonb_to_recordset($1::jsonb) AS w(run_id uuid)
+SELECT 1 / (CASE WHEN (SELECT count(*) FROM moved) = (SELECT count(*) FROM json_to_recordset($1::json) AS w(run_id uuid)
     CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u) THEN 1 ELSE 0 END)
 `
 
@@ -415,7 +415,7 @@ func (q *Queries) WriteTasks(ctx context.Context, db DBTX, befores json.RawMessa
 
 const writeUndelayed = `-- name: WriteUndelayed :exec
 DELETE FROM run_delayed WHERE run_id = ANY(ARRAY(
-    SELECT u.id FROM jsonb_to_recordset($1::jsonb) AS d(run_id uuid)
+    SELECT u.id FROM json_to_recordset($1::json) AS d(run_id uuid)
     CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = d.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
 `
 

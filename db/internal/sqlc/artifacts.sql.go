@@ -77,7 +77,7 @@ func (q *Queries) EndedLease(ctx context.Context, db DBTX, arg EndedLeaseParams)
 const insertArtifact = `-- name: InsertArtifact :one
 INSERT INTO artifacts (id, tenant_id, run_id, attempt_no, revision, kind, name, sha256, size, blob_key, lease_id, late)
 SELECT a.id, a.tenant_id, a.run_id, a.attempt_no, a.revision, a.kind, a.name, a.sha256, a.size, a.blob_key, a.lease_id, a.late
-FROM jsonb_populate_record(NULL::artifacts, $1::jsonb) a
+FROM json_populate_record(NULL::artifacts, $1::json) a
 ON CONFLICT (run_id, attempt_no, kind, name, sha256) DO UPDATE SET late = artifacts.late AND excluded.late,
     lease_id = CASE WHEN excluded.late THEN artifacts.lease_id ELSE excluded.lease_id END
 RETURNING id, tenant_id, run_id, attempt_no, revision, kind, name, sha256, size, blob_key, lease_id, late, created_at
@@ -109,7 +109,7 @@ func (q *Queries) InsertArtifact(ctx context.Context, db DBTX, artifact json.Raw
 const insertPatch = `-- name: InsertPatch :exec
 INSERT INTO patches (artifact_id, tenant_id, run_id, digest, patch_id, files, added, removed, scan, fault, facts)
 SELECT p.artifact_id, p.tenant_id, p.run_id, p.digest, p.patch_id, p.files, p.added, p.removed, p.scan, p.fault, p.facts
-FROM jsonb_populate_record(NULL::patches, $1::jsonb) p
+FROM json_populate_record(NULL::patches, $1::json) p
 ON CONFLICT (artifact_id) DO NOTHING
 `
 
@@ -121,7 +121,7 @@ func (q *Queries) InsertPatch(ctx context.Context, db DBTX, patch json.RawMessag
 const insertVerification = `-- name: InsertVerification :exec
 INSERT INTO verifications (artifact_id, tenant_id, run_id, attempt_no, digest, patch_digest, passed, infrastructure, fingerprint, summary)
 SELECT v.artifact_id, v.tenant_id, v.run_id, v.attempt_no, v.digest, v.patch_digest, v.passed, v.infrastructure, v.fingerprint, v.summary
-FROM jsonb_populate_record(NULL::verifications, $1::jsonb) v
+FROM json_populate_record(NULL::verifications, $1::json) v
 ON CONFLICT (artifact_id) DO NOTHING
 `
 

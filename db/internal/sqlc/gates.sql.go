@@ -125,7 +125,7 @@ INSERT INTO decisions (id, tenant_id, gate_id, revision, digest_seen, user_id, v
     policy_version)
 SELECT d.id, d.tenant_id, d.gate_id, d.revision, d.digest_seen, d.user_id, d.verdict, d.text, d.channel, d.auth_time, d.extra,
     d.carried_over_from, d.policy_version
-FROM jsonb_populate_record(NULL::decisions, $1::jsonb) d
+FROM json_populate_record(NULL::decisions, $1::json) d
 `
 
 func (q *Queries) InsertDecision(ctx context.Context, db DBTX, decision json.RawMessage) error {
@@ -136,7 +136,7 @@ func (q *Queries) InsertDecision(ctx context.Context, db DBTX, decision json.Raw
 const insertPull = `-- name: InsertPull :exec
 INSERT INTO pull_requests (id, tenant_id, repository_id, task_id, run_id, number, state, url, title, body, head_branch, base_branch, head_sha)
 SELECT p.id, p.tenant_id, p.repository_id, p.task_id, p.run_id, p.number, p.state, p.url, p.title, p.body, p.head_branch, p.base_branch, p.head_sha
-FROM jsonb_populate_record(NULL::pull_requests, $1::jsonb) p
+FROM json_populate_record(NULL::pull_requests, $1::json) p
 `
 
 func (q *Queries) InsertPull(ctx context.Context, db DBTX, pull json.RawMessage) error {
@@ -370,7 +370,7 @@ func (q *Queries) PullsOfTask(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 const updatePull = `-- name: UpdatePull :exec
 UPDATE pull_requests SET state = p.state, title = p.title, body = p.body, head_sha = p.head_sha, merge_sha = p.merge_sha,
     merged_by = p.merged_by, run_id = p.run_id, updated_at = clock_timestamp()
-FROM jsonb_populate_record(NULL::pull_requests, $1::jsonb) p
+FROM json_populate_record(NULL::pull_requests, $1::json) p
 WHERE pull_requests.tenant_id = p.tenant_id AND pull_requests.id = p.id
 `
 

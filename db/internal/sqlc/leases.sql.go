@@ -295,7 +295,7 @@ func (q *Queries) DropItem(ctx context.Context, db DBTX, runID uuid.UUID) error 
 
 const extendLeases = `-- name: ExtendLeases :many
 UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => $1::float8), heartbeat_at = clock_timestamp()
-FROM jsonb_populate_recordset(NULL::run_leases, $3::jsonb) b, runs r
+FROM json_populate_recordset(NULL::run_leases, $3::json) b, runs r
 WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = b.worker_id AND l.boot_id = b.boot_id
   AND l.expires_at > clock_timestamp() AND r.id = l.run_id
   AND (r.cancel_at IS NULL OR r.cancel_at > clock_timestamp() - make_interval(secs => $2::float8))
@@ -342,7 +342,7 @@ func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, ttlSeconds float64,
 const groupsOfLanes = `-- name: GroupsOfLanes :many
 WITH RECURSIVE kind AS (
     SELECT l.place, l.who, f.kind, f.kind AS first, 1 AS nth
-    FROM (SELECT work_place(r.phase, r.queue, r.tenant_id) AS place, work_who(r.user_id) AS who FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) r) l
+    FROM (SELECT work_place(r.phase, r.queue, r.tenant_id) AS place, work_who(r.user_id) AS who FROM json_populate_recordset(NULL::run_queue, $1::json) r) l
     CROSS JOIN LATERAL (SELECT coalesce(
         (SELECT q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who AND q.kind >= $2::bigint ORDER BY q.place, q.who, q.kind LIMIT 1),
         (SELECT q.kind FROM run_queue q WHERE q.place = l.place AND q.who = l.who ORDER BY q.place, q.who, q.kind LIMIT 1)) AS kind) f WHERE f.kind IS NOT NULL
@@ -461,7 +461,7 @@ const headsOfGroups = `-- name: HeadsOfGroups :many
 SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, i.place, i.who, i.kind, i.more, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
-FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
+FROM json_populate_recordset(NULL::run_queue, $1::json) l CROSS JOIN LATERAL (
     SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind, (row_number() OVER (ORDER BY q.rank, q.run_id) = $2::int)::boolean AS more FROM run_queue q
     WHERE q.place = work_place(l.phase, l.queue, l.tenant_id) AND q.who = work_who(l.user_id)
         AND q.kind = work_kind(l.repository_id, l.provider, l.risk, l.pool, l.requires) AND (q.rank, q.run_id) > (l.rank, l.run_id)
@@ -536,7 +536,7 @@ const headsOfLanes = `-- name: HeadsOfLanes :many
 SELECT i.run_id, i.tenant_id, i.phase, i.repository_id, i.user_id, i.queue, i.risk, i.provider, i.pool, i.priority, i.visible_at, i.seq, i.requires, i.rank, i.place, i.who, i.kind, i.more, coalesce(CASE WHEN i.phase = 'verify' THEN (SELECT e.worker_id FROM ended_leases e
         WHERE e.run_id = i.run_id AND e.phase = 'execute' ORDER BY e.fencing_token DESC LIMIT 1) END,
     '00000000-0000-0000-0000-000000000000')::uuid AS maker
-FROM jsonb_populate_recordset(NULL::run_queue, $1::jsonb) l CROSS JOIN LATERAL (
+FROM json_populate_recordset(NULL::run_queue, $1::json) l CROSS JOIN LATERAL (
     SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.risk, q.provider, q.pool, q.priority, q.visible_at, q.seq, q.requires, q.rank, q.place, q.who, q.kind, (row_number() OVER (ORDER BY q.rank, q.run_id) = $2::int)::boolean AS more FROM run_queue q
     WHERE q.place = work_place(l.phase, l.queue, l.tenant_id) AND q.who = work_who(l.user_id)
     ORDER BY q.rank, q.run_id LIMIT $2::int) i
@@ -622,7 +622,7 @@ INSERT INTO usages (tenant_id, run_id, attempt_no, lease_id, provider, model, so
     sandbox_ms, provider_calls, cost_micros)
 SELECT u.tenant_id, u.run_id, u.attempt_no, u.lease_id, u.provider, u.model, u.source, u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations,
     u.tool_ms, u.sandbox_ms, u.provider_calls, u.cost_micros
-FROM jsonb_populate_record(NULL::usages, $1::jsonb) u
+FROM json_populate_record(NULL::usages, $1::json) u
 `
 
 func (q *Queries) InsertUsage(ctx context.Context, db DBTX, usage json.RawMessage) error {
@@ -1144,7 +1144,7 @@ func (q *Queries) Places(ctx context.Context, db DBTX, installation uuid.UUID, m
 const readyBoot = `-- name: ReadyBoot :execrows
 UPDATE worker_boots w SET state = 'READY', heartbeat_at = clock_timestamp(), name = b.name, version = b.version, phases = b.phases, capabilities = b.capabilities,
     isolation = b.isolation, probes = b.probes, max_concurrent = b.max_concurrent, queues = b.queues, pools = b.pools
-FROM jsonb_populate_record(NULL::worker_boots, $1::jsonb) b
+FROM json_populate_record(NULL::worker_boots, $1::json) b
 WHERE w.id = b.id AND w.worker_id = b.worker_id AND w.state IN ('STARTING', 'READY')
 `
 
@@ -1160,7 +1160,7 @@ func (q *Queries) ReadyBoot(ctx context.Context, db DBTX, boot json.RawMessage) 
 const registerBoot = `-- name: RegisterBoot :exec
 INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state, queues, pools)
 SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.queues, b.pools
-FROM jsonb_populate_record(NULL::worker_boots, $1::jsonb) b
+FROM json_populate_record(NULL::worker_boots, $1::json) b
 `
 
 func (q *Queries) RegisterBoot(ctx context.Context, db DBTX, boot json.RawMessage) error {
@@ -1316,7 +1316,7 @@ func (q *Queries) StopBoot(ctx context.Context, db DBTX, iD uuid.UUID, workerID 
 
 const touchBoots = `-- name: TouchBoots :many
 UPDATE worker_boots w SET heartbeat_at = clock_timestamp(), state = CASE WHEN w.state IN ('STARTING', 'STOPPED', 'DEAD') THEN w.state ELSE b.state END
-FROM jsonb_populate_recordset(NULL::worker_boots, $1::jsonb) b
+FROM json_populate_recordset(NULL::worker_boots, $1::json) b
 WHERE w.id = b.id AND w.worker_id = b.worker_id
 RETURNING w.id, w.state, w.drain_requested, set_config('synchronous_commit', 'off', true)::text AS unhurried
 `
@@ -1358,7 +1358,7 @@ const upsertSteps = `-- name: UpsertSteps :exec
 INSERT INTO steps (id, tenant_id, run_id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, finished_at)
 SELECT s.id, s.tenant_id, s.run_id, s.attempt_no, s.lease_id, s.phase, s.call_id, s.kind, s.name, s.state, s.summary, s.exit_code, s.duration_ms,
     CASE WHEN s.state IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'CANCELLED') THEN clock_timestamp() END
-FROM jsonb_populate_recordset(NULL::steps, $1::jsonb) s
+FROM json_populate_recordset(NULL::steps, $1::json) s
 ON CONFLICT (lease_id, call_id) DO UPDATE SET state = excluded.state, summary = excluded.summary, exit_code = excluded.exit_code,
     duration_ms = excluded.duration_ms, finished_at = excluded.finished_at
 WHERE steps.state IN ('PENDING', 'RUNNING')

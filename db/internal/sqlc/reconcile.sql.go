@@ -259,7 +259,7 @@ func (q *Queries) LatestRunOfTask(ctx context.Context, db DBTX, tenantID uuid.UU
 const putItem = `-- name: PutItem :execrows
 INSERT INTO run_queue (run_id, tenant_id, phase, repository_id, user_id, queue, risk, provider, pool, priority, requires, rank, visible_at)
 SELECT u.id, u.tenant_id, q.phase, u.repository_id, t.requested_by, q.queue, u.risk, q.provider, q.pool, q.priority, q.requires, q.rank, q.visible_at
-FROM jsonb_populate_record(NULL::run_queue, $1::jsonb) q JOIN runs u ON u.id = q.run_id JOIN tasks t ON t.id = u.task_id
+FROM json_populate_record(NULL::run_queue, $1::json) q JOIN runs u ON u.id = q.run_id JOIN tasks t ON t.id = u.task_id
 WHERE u.queued = q.phase AND NOT EXISTS (SELECT 1 FROM run_delayed d WHERE d.run_id = u.id)
 ON CONFLICT (run_id) DO NOTHING
 `

@@ -83,7 +83,7 @@ func (q *Queries) FinishedLately(ctx context.Context, db DBTX, tenantID uuid.UUI
 const insertPolicyDecision = `-- name: InsertPolicyDecision :exec
 INSERT INTO policy_decisions (tenant_id, run_id, task_id, point, version, verdict, reasons, inputs)
 SELECT p.tenant_id, p.run_id, p.task_id, p.point, p.version, p.verdict, p.reasons, p.inputs
-FROM jsonb_populate_record(NULL::policy_decisions, $1::jsonb) p
+FROM json_populate_record(NULL::policy_decisions, $1::json) p
 `
 
 func (q *Queries) InsertPolicyDecision(ctx context.Context, db DBTX, decision json.RawMessage) error {
@@ -98,7 +98,7 @@ INSERT INTO tasks (id, tenant_id, repository_id, kind, title, goal, base_ref, mo
 SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest,
     t.agent_profile, t.parent_task_id, t.template_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.auto_run,
     t.reason, t.reason_words, t.priority, t.created_at, t.updated_at
-FROM jsonb_populate_record(NULL::tasks, $1::jsonb) t
+FROM json_populate_record(NULL::tasks, $1::json) t
 `
 
 // Whole, as all events of its first transaction left it.
@@ -110,7 +110,7 @@ func (q *Queries) InsertTask(ctx context.Context, db DBTX, task json.RawMessage)
 const insertTaskEvents = `-- name: InsertTaskEvents :exec
 INSERT INTO task_events (tenant_id, task_id, seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, reason, run_id)
 SELECT e.tenant_id, e.task_id, e.seq, e.kind, e.actor_kind, e.actor_id, e.actor_name, e.from_state, e.to_state, e.reason, e.run_id
-FROM jsonb_populate_recordset(NULL::task_events, $1::jsonb) e ORDER BY e.seq
+FROM json_populate_recordset(NULL::task_events, $1::json) e ORDER BY e.seq
 `
 
 func (q *Queries) InsertTaskEvents(ctx context.Context, db DBTX, events json.RawMessage) error {
@@ -335,7 +335,7 @@ const updateTask = `-- name: UpdateTask :exec
 UPDATE tasks SET state = t.state, version = t.version, runs_used = t.runs_used, active_run_id = t.active_run_id,
     cancel_requested = t.cancel_requested, awaits_merge = t.awaits_merge, auto_run = t.auto_run, reason = t.reason,
     reason_words = t.reason_words, updated_at = clock_timestamp()
-FROM jsonb_populate_record(NULL::tasks, $1::jsonb) t
+FROM json_populate_record(NULL::tasks, $1::json) t
 WHERE tasks.tenant_id = t.tenant_id AND tasks.id = t.id
 `
 
