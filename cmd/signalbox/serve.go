@@ -54,6 +54,7 @@ func (serveCmd) Run(ctx context.Context, t terminal) error {
 		}
 		log.InfoContext(ctx, "answering metrics and probes", "addr", p.Monitoring.Addr())
 	}
+	collectSeldom()
 	log.InfoContext(ctx, "serving", "addr", listener.Addr(), "public_url", cfg.PublicURL, "version", version())
 	return serveProduct(ctx, p)
 }

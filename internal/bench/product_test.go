@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,7 +75,8 @@ func start(b *testing.B) *product {
 	b.Cleanup(p.root.Close)
 	p.exec(`CREATE EXTENSION pg_stat_statements`)
 
-	// As `signalbox serve` does it: requests are logged as JSON, here into a file.
+	// As `signalbox serve` does it: garbage is collected seldom, and requests are logged as JSON, here into a file.
+	debug.SetGCPercent(400)
 	file, err := os.Create(filepath.Join(b.TempDir(), "server.log"))
 	p.must(err, "make the log")
 	b.Cleanup(func() { p.must(file.Close(), "close the log") })
