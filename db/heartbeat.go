@@ -32,6 +32,8 @@ const (
 type Beat struct {
 	Run   uuid.UUID
 	Lease run.LeaseRef
+	// Stopping says that the worker heard of a cancel and is stopping.
+	Stopping bool
 }
 
 // Pulse answers one Beat.
@@ -123,7 +125,11 @@ func (s *Store) heard(ctx context.Context, signs []sign) (map[uuid.UUID]sqlc.Tou
 			continue
 		}
 		for _, b := range g.beats {
-			leases = append(leases, sqlc.RunLease{RunID: b.Run, LeaseID: b.Lease.ID, FencingToken: b.Lease.Token, WorkerID: g.worker, BootID: g.boot})
+			l := sqlc.RunLease{RunID: b.Run, LeaseID: b.Lease.ID, FencingToken: b.Lease.Token, WorkerID: g.worker, BootID: g.boot}
+			if b.Stopping {
+				l.StoppingAt = new(time.Time) // the database has the clock
+			}
+			leases = append(leases, l)
 		}
 	}
 	if len(leases) == 0 {
@@ -144,6 +150,10 @@ func (s *Store) heard(ctx context.Context, signs []sign) (map[uuid.UUID]sqlc.Tou
 	alive := make(map[uuid.UUID]sqlc.ExtendLeasesRow, len(extended))
 	for _, e := range extended {
 		alive[e.LeaseID] = e
+		if e.State == string(run.Cancelling) {
+			// Whoever looks at the run sees that its worker was told.
+			s.ring(Change{Tenant: e.TenantID, Run: e.RunID})
+		}
 	}
 	return known, alive, nil
 }

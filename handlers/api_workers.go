@@ -142,7 +142,7 @@ func (s *server) apiHeartbeat(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		beats = append(beats, db.Beat{Run: id, Lease: lease})
+		beats = append(beats, db.Beat{Run: id, Lease: lease, Stopping: l.Stopping})
 	}
 	trail.Add(r.Context(), trail.Chain{Boot: body.BootId})
 	pulses, drain, err := s.store.Extend(r.Context(), who(r).workerID(), boot, body.State == wire.WorkerDraining, beats)

@@ -34,6 +34,7 @@ func (s *server) pullPage(w http.ResponseWriter, r *http.Request, code int, id u
 		Created: pull.CreatedAt, MergedBy: pull.MergedBy, RunID: typeid.Format(typeid.Run, pull.Run), TaskID: typeid.Format(typeid.Task, pull.Task),
 		Error: failed, IdempotencyKey: db.NewSecret(),
 	}
+	data.MayClose = pull.State == "OPEN" && pull.ForgeKind == "local" && s.forge != nil && (p.has(policy.RoleRequester) || p.has(policy.RoleApprover) || p.has(policy.RoleAdmin))
 	if pull.State == "MERGED" {
 		data.MergedAt = pull.UpdatedAt
 	}
@@ -112,4 +113,52 @@ func (s *server) postMerge(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return see(w, r, web.PullURL(typeid.Format(typeid.Pull, id))+"?done=merged")
+}
+
+// postPullClose closes a pull request without merging it and, where that was ticked, deletes its branch.
+func (s *server) postPullClose(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Pull)
+	if err != nil {
+		return err
+	}
+	values, in, err := s.formRequest(r, act{action: "pull.close", object: "pull_request", id: typeid.Format(typeid.Pull, id)})
+	if err != nil {
+		return err
+	}
+	if err := s.closePull(r, in, id, values.Get("branch") == "delete"); err != nil {
+		if f, ok := fault.Find(err); ok && (f.Kind == fault.Conflict || f.Kind == fault.Invalid) {
+			s.note(r, err)
+			return s.pullPage(w, r, status(f.Kind), id, f.Sentence)
+		}
+		return err
+	}
+	return see(w, r, web.PullURL(typeid.Format(typeid.Pull, id))+"?done=pull-closed")
+}
+
+// closePull closes a pull request of the built-in forge; one that is closed stays so. The branch is deleted only where it still is
+// what the run published.
+func (s *server) closePull(r *http.Request, in db.Request, id uuid.UUID, branch bool) error {
+	p := who(r)
+	pull, err := s.store.Pull(r.Context(), p.tenant, id)
+	switch {
+	case err != nil:
+		return err
+	case pull.State == "MERGED":
+		return fault.New(fault.Conflict, "Nothing was closed: the pull request is merged already.").WithCode("pull_merged")
+	case pull.ForgeKind != "local" || s.forge == nil:
+		return fault.New(fault.Invalid, "Nothing was closed: this pull request lives on another forge. Close it there.")
+	}
+	if err := s.store.MovePull(r.Context(), in, id, "CLOSED", "", uuid.Nil); err != nil {
+		return err
+	}
+	if !branch {
+		return nil
+	}
+	if err := s.forge.DeleteBranch(r.Context(), pull.CloneURL, pull.Head, pull.HeadSHA); err != nil {
+		if fault.KindOf(err) == fault.Conflict {
+			return fault.Wrap(fault.Conflict, err, "The pull request is closed, but its branch was kept: somebody has written to it since.")
+		}
+		return err
+	}
+	return nil
 }

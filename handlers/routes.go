@@ -152,6 +152,8 @@ func (s *server) routes() []route {
 		page(get, "/runs/{id}/stream", member, s.streamRun),
 		page(get, "/runs/{id}/cancel", requester, s.getRunCancel),
 		page(post, "/runs/{id}/cancel", requester, s.postRunCancel),
+		page(get, "/runs/{id}/stop", requester, s.getRunStop),
+		page(post, "/runs/{id}/stop", requester, s.postRunStop),
 		page(post, "/runs/{id}/resume", requester, s.postRunResume),
 		page(get, "/runs/{id}/logs", member, s.getLogs),
 		page(get, "/runs/{id}/logs/{lease}", member, s.getLog),
@@ -166,6 +168,7 @@ func (s *server) routes() []route {
 		// The built-in forge, and what an administrator looks after.
 		page(get, "/pulls/{id}", member, s.getPull),
 		page(post, "/pulls/{id}/merge", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleApprover}}, s.postMerge),
+		page(post, "/pulls/{id}/close", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleRequester, policy.RoleApprover, policy.RoleAdmin}}, s.postPullClose),
 		page(get, "/repositories", member, s.getRepositories),
 		page(post, "/repositories", admin, s.postRepository),
 		page(get, "/workers", member, s.getWorkers),

@@ -38,6 +38,9 @@ func (s *server) runPage(r *http.Request, id uuid.UUID, at window) (web.RunPageD
 	if data.Facts, err = s.runFacts(r, info); err != nil {
 		return data, err
 	}
+	if data.CancelNow = cancelNow(who(r), info); data.CancelNow {
+		data.IdempotencyKey = db.NewSecret()
+	}
 	data.RunParts, err = s.runParts(r, info, gates)
 	return data, err
 }
@@ -88,7 +91,7 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo)
 func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo, now time.Time) (web.RunPanelData, error) {
 	v := runView(info, now)
 	p := who(r)
-	v.MayCancel = v.MayCancel && (p.has(policy.RoleRequester) || p.has(policy.RoleAdmin))
+	v.MayCancel = v.MayCancel && (p.has(policy.RoleRequester) || p.has(policy.RoleAdmin)) && !cancelNow(p, info)
 	for _, g := range gates {
 		v.PlanGate = v.PlanGate || g.Kind == run.GatePlan
 		v.PatchGate = v.PatchGate || g.Kind == run.GatePatch
@@ -108,6 +111,10 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 			return web.RunPanelData{}, err
 		}
 	}
+	if v.Ladder, err = s.ladder(r, info, now); err != nil {
+		return web.RunPanelData{}, err
+	}
+	v.CancelAcked = v.Ladder != nil && !v.Ladder.Told.IsZero()
 	if info.Queued != "" {
 		wait, err := s.store.Why(r.Context(), p.tenant, info.ID)
 		if err != nil {
@@ -118,7 +125,7 @@ func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo,
 	if err := s.setAside(r.Context(), info, &v); err != nil {
 		return web.RunPanelData{}, err
 	}
-	if v.Pull != nil {
+	if v.Pull != nil || info.Cancel != nil {
 		pulls, err := s.store.Pulls(r.Context(), p.tenant, db.PullFilter{Run: info.ID})
 		if err != nil {
 			return web.RunPanelData{}, err

@@ -1,9 +1,7 @@
 package handlers
 
 import (
-	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"signalbox/db"
@@ -82,8 +80,6 @@ func runView(r db.RunInfo, now time.Time) web.RunView {
 	}
 	if c := r.Cancel; c != nil {
 		v.CancelBy, v.CancelAt = c.By.Name, c.At
-		// The worker is told by its next heartbeat.
-		v.CancelAcked = r.Holder != nil && r.Holder.HeartbeatAt.After(c.At)
 	}
 	if p := r.PR; p != nil {
 		v.Pull = &web.PullRef{Number: int(p.Number), Href: p.URL, Branch: p.Branch, Commit: p.SHA}
@@ -98,73 +94,9 @@ func gateState(g *run.Gate) string {
 	return string(run.GateOpen)
 }
 
-// getRunCancel asks before it cancels: what stays, what goes, what exists outside.
-func (s *server) getRunCancel(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "id", typeid.Run)
-	if err != nil {
-		return err
-	}
-	info, err := s.store.RunInfo(r.Context(), who(r).tenant, id)
-	if err != nil {
-		return err
-	}
-	return s.render(w, r, http.StatusOK, web.CancelPage(s.cancelPage(r, info)))
-}
-
-func (s *server) cancelPage(r *http.Request, info db.RunInfo) web.CancelPageData {
-	data := web.CancelPageData{Shell: s.shell(r), Run: runRow(info), IdempotencyKey: db.NewSecret(), MustGiveReason: info.RequestedBy != who(r).user}
-	rule, ok := run.CancelRuleOf(info.State)
-	switch {
-	case !ok:
-		data.Refused = fmt.Sprintf("The run is already %s. There is nothing to cancel.", info.State)
-	case info.State == run.PRCreated:
-		data.Refused = "The pull request exists already, so the run is not cancelled. Close the pull request instead."
-	case info.State == run.Cancelling:
-		data.Refused = "The run is already being cancelled."
-	default:
-		data.Stays, data.Goes = []string{rule.Stays}, []string{rule.Does + " " + rule.Goes}
-	}
-	if info.PR != nil {
-		data.External = append(data.External, "Pull request "+info.PR.URL)
-		data.FollowUp = &web.Link{Text: "Open the pull request", Href: info.PR.URL}
-	} else if info.State == run.PRCreating && info.Branch != "" {
-		data.External = append(data.External, "Branch "+info.Branch+", if it was pushed already")
-	}
-	return data
-}
-
 func stepView(step db.StepInfo) web.StepView {
 	return web.StepView{
 		ID: typeid.Format(typeid.Step, step.ID), Name: step.Name, Kind: step.Kind, State: string(step.State), Attempt: step.AttemptNo,
 		Started: step.StartedAt, Ended: ended(step.FinishedAt), ExitCode: step.ExitCode, Reason: step.Summary,
 	}
-}
-
-// postRunCancel asks for the run to be cancelled. The page shows the request at once; it is confirmed by the worker.
-func (s *server) postRunCancel(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "id", typeid.Run)
-	if err != nil {
-		return err
-	}
-	values, in, err := s.formRequest(r, act{})
-	if err != nil {
-		return err
-	}
-	info, err := s.store.RunInfo(r.Context(), who(r).tenant, id)
-	if err != nil {
-		return err
-	}
-	data := s.cancelPage(r, info)
-	data.Reason = values.Get("reason")
-	if data.MustGiveReason && data.Refused == "" && strings.TrimSpace(data.Reason) == "" {
-		data.Error = "Nothing was cancelled: say why, because somebody else asked for this run."
-		return s.render(w, r, http.StatusUnprocessableEntity, web.CancelPage(data))
-	}
-	if info.State.Terminal() || info.State == run.PRCreated {
-		return s.render(w, r, http.StatusConflict, web.CancelPage(data))
-	}
-	if _, err := s.cancel(r, id, in.Key, data.Reason, values); err != nil {
-		return err
-	}
-	return see(w, r, web.RunURL(typeid.Format(typeid.Run, id))+"?done=cancel-asked")
 }

@@ -7,6 +7,7 @@ import (
 
 	"signalbox/internal/policy"
 	"signalbox/web"
+	"signalbox/web/ui"
 )
 
 // Preferences of a browser, each in a cookie of its own.
@@ -64,6 +65,10 @@ func flash(name string) *web.Flash {
 		return web.Done("A new run was started.")
 	case "cancel-asked":
 		return web.Done("The cancellation was recorded.")
+	case "cancel-asked-before":
+		return web.Noted("The run was being cancelled already; your request is recorded beside the first one.")
+	case "force-stopped":
+		return web.Done("The run was stopped by force. Its worker was not waited for.")
 	case "draft-discarded":
 		return web.Done("The text was discarded.")
 	case "notes-kept":
@@ -74,6 +79,10 @@ func flash(name string) *web.Flash {
 		return web.Done("The approval was withdrawn before any worker acted on it.")
 	case "merged":
 		return web.Done("The pull request was merged.")
+	case "pull-closed":
+		return web.Done("The pull request is closed. Nothing was merged.")
+	case "cancel-pull-kept":
+		return &web.Flash{Tone: ui.ToneWaiting, Title: "The cancellation was recorded. The pull request or its branch was kept: look at it."}
 	case "repository-added":
 		return web.Done("The repository was registered.")
 	case "queue-paused":

@@ -85,8 +85,9 @@ func (s *server) streamRun(w http.ResponseWriter, r *http.Request) error {
 
 // sentParts remembers what one client has of the steps, attempts and artifacts, which change without an event.
 type sentParts struct {
-	parts web.RunParts
-	at    time.Time
+	parts  web.RunParts
+	ladder *web.Ladder
+	at     time.Time
 	// bare says that the client's timeline does not reach the end, so that no row belongs behind it.
 	bare bool
 	// level is how much each row says. A stream folds nothing: its rows are few, and the page has them in order.
@@ -94,8 +95,8 @@ type sentParts struct {
 }
 
 // news reports whether the parts are others than those that were sent, not more often than every partsGap.
-func (s *sentParts) news(p web.RunParts, now time.Time) bool {
-	return now.Sub(s.at) >= partsGap && !reflect.DeepEqual(s.parts, p)
+func (s *sentParts) news(p web.RunParts, l *web.Ladder, now time.Time) bool {
+	return now.Sub(s.at) >= partsGap && !reflect.DeepEqual(s.parts, p) || !reflect.DeepEqual(s.ladder, l)
 }
 
 func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64, sent *sentParts) (message, bool, error) {
@@ -116,10 +117,14 @@ func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64, sent *se
 	if err != nil {
 		return message{}, false, err
 	}
-	if info.Version <= after && !sent.news(parts, now) {
+	ladder, err := s.ladder(r, info, now)
+	if err != nil {
+		return message{}, false, err
+	}
+	if info.Version <= after && !sent.news(parts, ladder, now) {
 		return message{seq: after}, false, nil
 	}
-	sent.parts, sent.at = parts, now
+	sent.parts, sent.ladder, sent.at = parts, ladder, now
 	data := web.RunLiveData{RunParts: parts, Rows: web.TimelineData{RunID: typeid.Format(typeid.Run, id), Created: info.CreatedAt, Now: now, PrevAttempt: -1}}
 	if sent.level == web.LevelRaw {
 		data.Rows.Level = web.LevelRaw

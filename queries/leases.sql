@@ -154,12 +154,15 @@ FROM worker_boots b WHERE b.id = ANY(@ids::uuid[]) AND b.state <> 'STARTING' ORD
 -- Extends what is active, unexpired, held by the boot that says so with this token, and not past its cancel grace. What is missing in
 -- the answer is lost. It does not wait for the disk: what a crash forgets is that somebody was alive a moment ago, and after an outage
 -- nobody is reaped before a full lease time has passed.
-UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => @ttl_seconds::float8), heartbeat_at = clock_timestamp()
+-- This answer is what tells a worker of a cancel; a beat with a stopping_at, whatever time it names, says that it was heard.
+UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => @ttl_seconds::float8), heartbeat_at = clock_timestamp(),
+    cancel_told_at = CASE WHEN r.state = 'CANCELLING' THEN coalesce(l.cancel_told_at, clock_timestamp()) END,
+    stopping_at = CASE WHEN r.state = 'CANCELLING' AND b.stopping_at IS NOT NULL THEN coalesce(l.stopping_at, clock_timestamp()) END
 FROM json_populate_recordset(NULL::run_leases, @beats::json) b, runs r
 WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = b.worker_id AND l.boot_id = b.boot_id
   AND l.expires_at > clock_timestamp() AND r.id = l.run_id
   AND (r.cancel_at IS NULL OR r.cancel_at > clock_timestamp() - make_interval(secs => @grace_seconds::float8))
-RETURNING l.lease_id, l.boot_id, r.state, r.stop_signal, set_config('synchronous_commit', 'off', true)::text AS unhurried;
+RETURNING l.lease_id, l.boot_id, l.tenant_id, l.run_id, r.state, r.stop_signal, set_config('synchronous_commit', 'off', true)::text AS unhurried;
 
 -- name: RegisterBoot :exec
 INSERT INTO worker_boots (id, worker_id, name, version, phases, capabilities, isolation, probes, max_concurrent, state, queues, pools)

@@ -203,6 +203,14 @@ VALUES (@tenant_id, @actor_kind, @actor_id, @actor_name, @channel, @remote_addr,
 SELECT (payload -> 'payload' -> 'judge' ->> 'artifact')::text AS artifact FROM run_events
 WHERE tenant_id = $1 AND run_id = $2 AND payload -> 'payload' -> 'judge' ->> 'artifact' IS NOT NULL ORDER BY seq DESC LIMIT 1;
 
+-- name: CancelSteps :one
+-- When the worker that held the run last was told to cancel it, and when it first said that it is stopping.
+SELECT x.cancel_told_at, x.stopping_at FROM (
+    SELECT l.fencing_token, l.cancel_told_at, l.stopping_at FROM run_leases l WHERE l.tenant_id = $1 AND l.run_id = $2
+    UNION ALL
+    SELECT e.fencing_token, e.cancel_told_at, e.stopping_at FROM ended_leases e WHERE e.tenant_id = $1 AND e.run_id = $2
+) x ORDER BY x.fencing_token DESC LIMIT 1;
+
 -- name: LastEvent :one
 SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, payload
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY seq DESC LIMIT 1;

@@ -80,8 +80,8 @@ WITH ended AS (
     DELETE FROM run_leases USING runs r WHERE run_leases.run_id = @run_id AND r.id = run_leases.run_id AND r.lease_id IS DISTINCT FROM run_leases.lease_id
     RETURNING run_leases.*
 )
-INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
-SELECT e.lease_id, e.tenant_id, e.run_id, e.fencing_token, e.phase, e.worker_id, e.boot_id, e.attempt_id, e.acquired_at, 'REVOKED', 'reconciled', clock_timestamp() FROM ended e
+INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, cancel_told_at, stopping_at, state, reason, ended_at)
+SELECT e.lease_id, e.tenant_id, e.run_id, e.fencing_token, e.phase, e.worker_id, e.boot_id, e.attempt_id, e.acquired_at, e.cancel_told_at, e.stopping_at, 'REVOKED', 'reconciled', clock_timestamp() FROM ended e
 ON CONFLICT (lease_id) DO NOTHING;
 
 -- name: CloseWrongAttempt :execrows

@@ -124,6 +124,10 @@ func galleryRuns(now time.Time) []RunView {
 			r.EndedFrom = string(run.Verifying)
 		case run.Cancelled, run.Cancelling:
 			r.EndedFrom = string(run.Executing)
+			r.Ladder = &Ladder{By: "Rita Requester", Asked: now.Add(-20 * time.Second), Told: now.Add(-17 * time.Second), Latest: now.Add(20 * time.Second), MayForce: s == run.Cancelling}
+			if s == run.Cancelled {
+				r.Ladder.Stopping, r.Ladder.Ended = now.Add(-16*time.Second), now.Add(-12*time.Second)
+			}
 		case run.Expired:
 			r.EndedFrom = string(run.Queued)
 		}

@@ -1079,8 +1079,8 @@ func galleryRun(now time.Time) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if r.State == "CANCELLING" {
-					templ_7745c5c3_Err = cancelLadder(r, now).Render(ctx, templ_7745c5c3_Buffer)
+				if r.Ladder != nil {
+					templ_7745c5c3_Err = cancelLadder(r.ID, *r.Ladder).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

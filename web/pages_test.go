@@ -58,10 +58,13 @@ func pages(t *testing.T) map[string]templ.Component {
 		"run_cancelling": web.RunPage(cancellingRun()),
 		"run_succeeded":  web.RunPage(succeededRun()),
 		"run_queued":     web.RunPage(queuedRun()),
+		"stop":           web.StopPage(web.StopPageData{Shell: shell(), Run: sampleRows()[1], Ladder: *cancellingRun().Panel.Run.Ladder, MustGiveReason: true, IdempotencyKey: "K4"}),
 		"cancel": web.CancelPage(web.CancelPageData{
 			Shell: shell(), Run: sampleRows()[1], MustGiveReason: true, IdempotencyKey: "K3",
 			Stays: []string{"The plan, and what the agent has written so far as a diff.", "All logs."},
 			Goes:  []string{"The sandbox and its workspace.", "2 min 10 s of work in attempt 1."},
+			Stage: "Opening pull request, attempt 1 of 3", Spent: []string{"12 min of work", "cost 0.4100 reported"}, External: []string{"Pull request #7 and its branch agent/x/y"},
+			Pull: &web.PullRef{Number: 7, Title: goal, State: "OPEN", Href: web.PullURL("7"), Branch: "agent/x/y"},
 		}),
 		"cancel_refused": web.CancelPage(web.CancelPageData{
 			Shell: shell(), Run: sampleRows()[4], Refused: "The run finished 25 h ago. Its pull request is open.",
@@ -175,6 +178,7 @@ func cancellingRun() web.RunPageData {
 	r := &d.Panel.Run
 	r.State, r.EndedFrom, r.Gate, r.Leased, r.Worker = "CANCELLING", "EXECUTING", nil, true, "harbour-2"
 	r.CancelBy, r.CancelAt, r.CancelAcked, r.HeartbeatAt = "Rita Requester", ago(4*time.Second), true, ago(2*time.Second)
+	r.Ladder = &web.Ladder{By: "Rita Requester", Reason: "Wrong repository.", Asked: ago(4 * time.Second), Told: ago(2 * time.Second), Latest: now.Add(36 * time.Second), MayForce: true}
 	return d
 }
 
@@ -191,7 +195,8 @@ func queuedRun() web.RunPageData {
 	d := sampleRunPage()
 	d.Steps, d.Attempts, d.Gates, d.Artifacts, d.Facts = nil, nil, nil, nil, web.RunFacts{Requester: "Rita Requester", Base: "main", PolicyVersion: "3"}
 	d.Timeline.Events = sampleEvents()[:2]
-	d.Panel.Run = web.RunView{ID: runID, TaskID: taskID, Title: goal, Repository: repo, Mode: "pr_created", State: "QUEUED", Since: ago(20 * time.Second), Created: ago(21 * time.Second), MaxAttempts: 3, PatchGate: true, MayCancel: true}
+	d.Panel.Run = web.RunView{ID: runID, TaskID: taskID, Title: goal, Repository: repo, Mode: "pr_created", State: "QUEUED", Since: ago(20 * time.Second), Created: ago(21 * time.Second), MaxAttempts: 3, PatchGate: true}
+	d.CancelNow, d.IdempotencyKey = true, "K5"
 	return d
 }
 

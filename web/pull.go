@@ -24,6 +24,7 @@ type PullPageData struct {
 	Checks         []CheckView
 	Diff           *DiffView
 	MayMerge       bool
+	MayClose       bool
 	WhyNot         string
 	Error          string // a refused merge
 	IdempotencyKey string

@@ -29,7 +29,9 @@ import (
 //	                                                 &show=failed|human|policy|cost
 //	GET  /runs/{id}/stream        server-sent events ?after=SEQ (RunLive fragments) &rows=none &level=
 //	GET  /runs/{id}/cancel        CancelPage
-//	POST /runs/{id}/cancel        reason, idempotency_key
+//	POST /runs/{id}/cancel        reason, pull=close (with its branch), queued=1 (only while nobody works on it), idempotency_key
+//	GET  /runs/{id}/stop          StopPage           a run that is being cancelled and does not stop
+//	POST /runs/{id}/stop          reason, idempotency_key
 //	GET  /runs/{id}/logs          LogsPage: what was printed, by attempts
 //	GET  /runs/{id}/logs/{lease}  LogPage: what a phase printed ?at=N | N-M (around these lines) | ?from=N (from there on) | ?all=1
 //	                              &q= (search) &hit=K (hits from the K-th on) &t=utc|local &wrap=1
@@ -50,6 +52,7 @@ import (
 //	POST /drafts/{key}/discard
 //	GET  /pulls/{id}              PullPage           pull request of the local forge
 //	POST /pulls/{id}/merge        head, idempotency_key
+//	POST /pulls/{id}/close        branch=delete, idempotency_key
 //	GET  /repositories            RepositoriesPage
 //	POST /repositories            name, forge, remote, default_branch, verify (one command a line), idempotency_key
 //	GET  /workers                 WorkersPage
@@ -143,6 +146,9 @@ const RunsCancelURL = "/runs/cancel"
 // RunCancelURL is the confirmation page, and takes its POST.
 func RunCancelURL(id string) string { return sub("/runs", id, "cancel") }
 
+// RunStopURL is the page that asks before a run is ended without its worker, and takes its POST.
+func RunStopURL(id string) string { return sub("/runs", id, "stop") }
+
 // RunResumeURL takes the POST that looks at a run that stands still and lets it go on.
 func RunResumeURL(id string) string { return sub("/runs", id, "resume") }
 
@@ -180,6 +186,9 @@ func GateWithdrawURL(id string) string { return sub("/gates", id, "withdraw") }
 
 // PullURL is the page of a local pull request.
 func PullURL(id string) string { return sub("/pulls", id) }
+
+// PullCloseURL takes the POST that closes a pull request without merging it.
+func PullCloseURL(id string) string { return sub("/pulls", id, "close") }
 
 // PullMergeURL takes the POST that merges a local pull request.
 func PullMergeURL(id string) string { return sub("/pulls", id, "merge") }

@@ -9,8 +9,11 @@ type RunPageData struct {
 	Panel    RunPanelData
 	Timeline TimelineData
 	Facts    RunFacts
-	Live     bool  // open the event stream; false for a terminal run
-	LastSeq  int64 // newest event that this page shows or knows
+	Live     bool // open the event stream; false for a terminal run
+	// CancelNow offers to cancel without a question: nobody works on it, and this person asked for it.
+	CancelNow      bool
+	IdempotencyKey string
+	LastSeq        int64 // newest event that this page shows or knows
 }
 
 // RunParts are what is reported beside the log of events: live, as the timeline is, or else a page that stays open says
@@ -60,7 +63,8 @@ type RunView struct {
 	Retryable    bool
 	CancelBy     string
 	CancelAt     time.Time
-	CancelAcked  bool // the worker has been told
+	CancelAcked  bool    // the worker has been told
+	Ladder       *Ladder // a cancellation, while it lasts and afterwards; nil: none was asked for
 	Pull         *PullRef
 	NextAction   *Link // what to do now, for this person
 	MayCancel    bool

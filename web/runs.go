@@ -86,8 +86,12 @@ type CancelPageData struct {
 	External       []string // what exists outside already, e.g. a branch; empty: "Nothing was pushed."
 	MustGiveReason bool
 	Reason         string
-	Error          string // 422
-	Refused        string // terminal or PR_CREATED: why it cannot be cancelled; the form is absent
+	Error          string   // 422
+	Refused        string   // terminal or PR_CREATED: why it cannot be cancelled; the form is absent
+	Stage          string   // where the run is, e.g. "Executing, attempt 1 of 3"
+	Spent          []string // time and cost so far, in words
+	Pull           *PullRef // an open pull request that can be closed with it; nil: none
+	ClosePull      bool     // the tick was set
 	FollowUp       *Link
 	IdempotencyKey string
 }

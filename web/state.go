@@ -38,7 +38,11 @@ func StateSentence(r RunView, now time.Time) string {
 	case "PR_CREATED":
 		add("The pull request is open; the run is being completed.")
 	case "CANCELLING":
-		add("Cancelling: asked by %s %s.", orSomebody(r.CancelBy), ui.Ago(first(r.CancelAt, r.Since), now))
+		asker := orSomebody(r.CancelBy)
+		if r.Ladder != nil {
+			asker = r.Ladder.asker()
+		}
+		add("Cancelling: asked by %s %s.", asker, ui.Ago(first(r.CancelAt, r.Since), now))
 		if r.CancelAcked {
 			add("The worker was told and is stopping.")
 		} else {
@@ -185,11 +189,18 @@ func endSentence(r RunView) string {
 		if r.CancelBy != "" {
 			s += " by " + r.CancelBy
 		}
+		if l := r.Ladder; l != nil && Cause(r.State, l.Cause, l.Code) == "Timed out" {
+			s = "Timed out and cancelled"
+		}
 		s += where(r.EndedFrom) + "."
 		if r.Reason != "" {
 			s += " Reason: " + sentence(r.Reason)
 		}
-		return s + " What was made until then is kept."
+		s += " What was made until then is kept."
+		if r.Pull != nil && r.Pull.State == "OPEN" {
+			s += " " + pullName(*r.Pull) + " is still open; it can be closed on its page."
+		}
+		return s
 	case "EXPIRED":
 		s := "Expired" + where(r.EndedFrom) + "."
 		if r.Reason != "" {

@@ -248,6 +248,18 @@ func (l *Local) Merge(ctx context.Context, cloneURL string, m MergeSpec) (string
 	return "", fault.New(fault.Unavailable, "Nothing was merged, because the base branch kept moving. Try again in a moment.")
 }
 
+// DeleteBranch removes a pull request's head branch, where it still stands at the commit that was seen. One that is gone is no error.
+func (l *Local) DeleteBranch(ctx context.Context, cloneURL, branch, at string) error {
+	repo, err := l.open(cloneURL)
+	if err != nil {
+		return err
+	}
+	if err := repo.DeleteBranch(ctx, branch, at); err != nil {
+		return localFault(err, "The branch was not deleted")
+	}
+	return nil
+}
+
 // label makes a name usable in a commit.
 func label(s string) string {
 	s = strings.Map(func(r rune) rune {

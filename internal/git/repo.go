@@ -262,6 +262,24 @@ func (r *Repo) UpdateBranch(ctx context.Context, branch, commit, old string) err
 	return err
 }
 
+// DeleteBranch removes a branch that stands at a commit, and nothing where it is gone already. CodeBranchTouched: it stands elsewhere.
+func (r *Repo) DeleteBranch(ctx context.Context, branch, at string) error {
+	if err := CheckBranch(branch); err != nil {
+		return err
+	}
+	if err := checkObject(at); err != nil {
+		return err
+	}
+	if _, err := r.Branch(ctx, branch); CodeOf(err) == CodeRefNotFound {
+		return nil
+	}
+	_, err := r.g.run(ctx, call{op: "update-ref", gitDir: r.refsDir(), args: []string{"update-ref", "--no-deref", "-d", "refs/heads/" + branch, at}})
+	if e, ok := errors.AsType[*Error](err); ok && strings.Contains(strings.ToLower(e.Detail), "cannot lock ref") {
+		e.Code = CodeBranchTouched
+	}
+	return err
+}
+
 // scratchIndex returns the name of a private index file and the way to remove it.
 func (g *Git) scratchIndex() (string, func(), error) {
 	dir, err := os.MkdirTemp(g.home, "index-")

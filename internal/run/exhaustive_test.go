@@ -74,7 +74,7 @@ CREATED QUEUED E V P WAITING_FOR_APPROVAL PR_CREATED AWAITING_VERIFICATION | run
 CREATED QUEUED WAITING_FOR_APPROVAL AWAITING_VERIFICATION | cancel_requested | CANCELLED | human policy control_plane
 E V P | cancel_requested | CANCELLING CANCELLED | human policy control_plane
 PR_CREATED CANCELLING | cancel_requested | = | human policy control_plane
-CANCELLING | cancel_confirmed | CANCELLED | worker scheduler
+CANCELLING | cancel_confirmed | CANCELLED | worker scheduler human
 `
 
 const letters = `E:LEASED PREPARING CONTEXT_BUILDING PLANNING EXECUTING

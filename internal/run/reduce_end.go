@@ -157,10 +157,14 @@ func (m *move) cancelRequested(p CancelRequestedEvent, by Actor) error {
 }
 
 func (m *move) cancelConfirmed(p CancelConfirmedEvent, by Actor) error {
-	as, why, forced := LeaseReleased, "cancelled", by.Kind == Scheduler
-	if forced {
+	as, why := LeaseReleased, "cancelled"
+	switch by.Kind {
+	case Scheduler:
 		as, why = LeaseRevoked, "cancel grace over"
+	case Human:
+		as, why = LeaseRevoked, "forced by "+by.Name
 	}
+	forced := as == LeaseRevoked
 	m.endLease(as, why)
 	m.r.Cancel.Forced = forced
 	m.unresolved = p.Unresolved

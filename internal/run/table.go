@@ -89,7 +89,7 @@ func Transitions() []Transition {
 		{evp, KindCancelRequested, []State{Cancelling, Cancelled}, cancellers, "with a lease CANCELLING and the signal, without one CANCELLED"},
 		{[]State{PRCreated}, KindCancelRequested, []State{Unchanged}, cancellers, "always refused: the pull request exists; closing it is offered"},
 		{[]State{Cancelling}, KindCancelRequested, []State{Unchanged}, cancellers, "recorded; the first request goes on"},
-		{[]State{Cancelling}, KindCancelConfirmed, []State{Cancelled}, []ActorKind{Worker, Scheduler}, "the only way out of CANCELLING"},
+		{[]State{Cancelling}, KindCancelConfirmed, []State{Cancelled}, []ActorKind{Worker, Scheduler, Human}, "the only way out of CANCELLING; a person who forces it does not wait for the worker"},
 	}
 }
 
@@ -153,7 +153,7 @@ func LeaseRuleOf(s State, k Kind, by ActorKind) LeaseRule {
 	case KindWorkerLost:
 		return LeaseOverruled
 	case KindAttemptFailed, KindLeaseReleased, KindCancelConfirmed:
-		if by == Scheduler {
+		if by == Scheduler || by == Human {
 			return LeaseOverruled
 		}
 		return LeaseHolder

@@ -1495,6 +1495,9 @@ type HeldLease struct {
 
 	// RunId Its run.
 	RunId string `json:"run_id"`
+
+	// Stopping The worker heard that it is to stop and is doing so.
+	Stopping bool `json:"stopping,omitempty,omitzero"`
 }
 
 // IsolationTier How work is kept apart from its host. `process` is unsafe and says so on every page.

@@ -41,7 +41,7 @@ func (w *Worker) heartbeatOnce(ctx context.Context) error {
 	held := make(map[string]*lease, len(w.leases))
 	for id, l := range w.leases {
 		held[id] = l
-		b.Leases = append(b.Leases, wire.HeldLease{LeaseId: id, FencingToken: l.as.FencingToken, RunId: l.as.RunId})
+		b.Leases = append(b.Leases, wire.HeldLease{LeaseId: id, FencingToken: l.as.FencingToken, RunId: l.as.RunId, Stopping: l.stopping()})
 	}
 	w.mu.Unlock()
 	return w.beatFor(ctx, b, held)

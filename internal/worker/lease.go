@@ -45,6 +45,7 @@ type lease struct {
 	lose      context.CancelCauseFunc
 	work      context.Context
 	interrupt context.CancelCauseFunc
+	heard     func() // called once, when a cancel is heard of; may be nil
 
 	mu        sync.Mutex
 	until     time.Time // with monotonic reading; trust ends here
@@ -116,6 +117,20 @@ func (l *lease) close() {
 	l.lose(errDone)
 }
 
+// cancel stops the work because somebody asked for it, and lets that be said at once rather than at the next tick.
+func (l *lease) cancel() {
+	if l.work.Err() != nil {
+		return
+	}
+	l.interrupt(errCancelled)
+	if l.heard != nil {
+		l.heard()
+	}
+}
+
+// stopping reports whether the work was told to cancel.
+func (l *lease) stopping() bool { return errors.Is(context.Cause(l.work), errCancelled) }
+
 // signal carries what a heartbeat's answer said about this lease.
 func (l *lease) signal(s wire.LeaseSignal, sent time.Time, ttl time.Duration) {
 	switch s.Signal {
@@ -123,7 +138,7 @@ func (l *lease) signal(s wire.LeaseSignal, sent time.Time, ttl time.Duration) {
 		l.lose(errLost)
 		return
 	case wire.SignalCancelRequested:
-		l.interrupt(errCancelled)
+		l.cancel()
 	case wire.SignalStopBudget:
 		l.interrupt(errBudget)
 	case wire.SignalStopTimeout:
@@ -160,7 +175,7 @@ func (l *lease) command(c wire.RunCommand) (wire.CommandAck, error) {
 	if refused && p.problem.State == wire.RunStateCANCELLING && p.status == http.StatusConflict && p.problem.Code == "run_cancelling" {
 		// The cancel came before the heartbeat that would have told. The lease is still ours: what was kept and that the
 		// work has stopped is still to be said.
-		l.interrupt(errCancelled)
+		l.cancel()
 		return ack, fmt.Errorf("%w: %w", errCancelled, err)
 	}
 	if refused && (p.problem.Stop || p.status == http.StatusGone) {
@@ -171,7 +186,7 @@ func (l *lease) command(c wire.RunCommand) (wire.CommandAck, error) {
 		return ack, err
 	}
 	if ack.CancelRequested {
-		l.interrupt(errCancelled)
+		l.cancel()
 	}
 	return ack, nil
 }

@@ -57,6 +57,7 @@ type contractServer struct {
 	refuse  func(c wire.RunCommand) *wire.Problem     // nil answer: accepted
 	lose    map[string]int                            // answers to lose after the effect, by command or path
 	onCmd   func(c wire.RunCommand)
+	onBeat  func(l wire.HeldLease)
 	arrived chan struct{}
 	silent  bool // heartbeats get no answer
 }
@@ -184,6 +185,9 @@ func (s *contractServer) heartbeat(w http.ResponseWriter, r *http.Request) {
 	}
 	ack := wire.HeartbeatAck{Leases: []wire.LeaseSignal{}}
 	for _, l := range b.Leases {
+		if s.onBeat != nil {
+			s.onBeat(l)
+		}
 		sig := wire.SignalAlive
 		if s.signal != nil {
 			sig = s.signal(l.LeaseId)

@@ -45,6 +45,7 @@ func (w *Worker) serve(ctx, base context.Context, as wire.Assignment, slot int) 
 	defer func() { span.End(failed) }()
 	log := w.log.With("phase", string(as.Phase))
 	l := newLease(base, w.api, as, slot)
+	l.heard = w.beatNow
 	defer l.close()
 	if !w.confirm(l) {
 		log.WarnContext(base, "lease lost before work began")

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,6 +67,41 @@ func TestSignalsStopTheAgent(t *testing.T) {
 			}
 			b.until("the end of the agent", func() bool { return gone(pid) })
 		})
+	}
+}
+
+// cancel rule 3: between hearing of a cancel and its confirmation the worker says that it is stopping, and never before.
+func TestStoppingIsSaid(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, waiting)
+	var on atomic.Bool
+	said := make(chan struct{})
+	b.server.signal = func(string) wire.LeaseSignalSignal {
+		if on.Load() {
+			return wire.SignalCancelRequested
+		}
+		return wire.SignalAlive
+	}
+	tell := sync.OnceFunc(func() { close(said) })
+	b.server.onBeat = func(l wire.HeldLease) {
+		if l.Stopping && !on.Load() {
+			t.Error("the worker says that it is stopping, and nobody asked it to")
+		}
+		if l.Stopping {
+			tell()
+		}
+	}
+	b.server.refuse = func(c wire.RunCommand) *wire.Problem {
+		if c.Command == wire.CmdStopped {
+			<-said
+		}
+		return nil
+	}
+	b.start()
+	lease, _ := held(t, b)
+	on.Store(true)
+	if end := b.await(lease); end.Stopped == nil || end.Stopped.Why != wire.StoppedCancel {
+		t.Errorf("ended with %s", end.Command)
 	}
 }
 

@@ -119,15 +119,15 @@ WITH ended AS (
         CROSS JOIN LATERAL (SELECT u.id FROM runs u WHERE u.id = w.run_id AND u.xmin = pg_current_xact_id()::xid OFFSET 0) u))
     AND run_leases.run_id = l.run_id AND run_leases.lease_id = l.lease_id
     RETURNING run_leases.lease_id, run_leases.tenant_id, run_leases.run_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id,
-        run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at
+        run_leases.boot_id, run_leases.attempt_id, run_leases.acquired_at, run_leases.cancel_told_at, run_leases.stopping_at
 ), unfinished AS (
     -- A lease that ended leaves no step running.
     UPDATE steps SET state = 'CANCELLED', finished_at = clock_timestamp()
     WHERE steps.lease_id = ANY(ARRAY(SELECT ended.lease_id FROM ended)) AND steps.state IN ('PENDING', 'RUNNING')
 )
-INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
+INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, cancel_told_at, stopping_at, state, reason, ended_at)
 SELECT ended.lease_id, ended.tenant_id, ended.run_id, ended.fencing_token, ended.phase, ended.worker_id, ended.boot_id, ended.attempt_id,
-    ended.acquired_at, l.state, l.reason, l.ended_at
+    ended.acquired_at, ended.cancel_told_at, ended.stopping_at, l.state, l.reason, l.ended_at
 FROM ended JOIN json_populate_recordset(NULL::ended_leases, $1::json) l ON l.lease_id = ended.lease_id
 `
 

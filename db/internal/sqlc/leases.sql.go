@@ -237,7 +237,7 @@ func (q *Queries) BuryBoots(ctx context.Context, db DBTX, seconds float64) ([]uu
 
 const dispatchOperation = `-- name: DispatchOperation :one
 WITH l AS (
-    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE run_leases.lease_id = $2 AND run_leases.fencing_token = $3 AND run_leases.worker_id = $4
+    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool, cancel_told_at, stopping_at FROM run_leases WHERE run_leases.lease_id = $2 AND run_leases.fencing_token = $3 AND run_leases.worker_id = $4
       AND run_leases.run_id = $5 AND run_leases.expires_at > clock_timestamp()
       AND EXISTS (SELECT 1 FROM runs r WHERE r.id = run_leases.run_id AND r.state = 'PR_CREATING') FOR SHARE
 )
@@ -294,17 +294,21 @@ func (q *Queries) DropItem(ctx context.Context, db DBTX, runID uuid.UUID) error 
 }
 
 const extendLeases = `-- name: ExtendLeases :many
-UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => $1::float8), heartbeat_at = clock_timestamp()
+UPDATE run_leases l SET expires_at = clock_timestamp() + make_interval(secs => $1::float8), heartbeat_at = clock_timestamp(),
+    cancel_told_at = CASE WHEN r.state = 'CANCELLING' THEN coalesce(l.cancel_told_at, clock_timestamp()) END,
+    stopping_at = CASE WHEN r.state = 'CANCELLING' AND b.stopping_at IS NOT NULL THEN coalesce(l.stopping_at, clock_timestamp()) END
 FROM json_populate_recordset(NULL::run_leases, $3::json) b, runs r
 WHERE l.lease_id = b.lease_id AND l.fencing_token = b.fencing_token AND l.worker_id = b.worker_id AND l.boot_id = b.boot_id
   AND l.expires_at > clock_timestamp() AND r.id = l.run_id
   AND (r.cancel_at IS NULL OR r.cancel_at > clock_timestamp() - make_interval(secs => $2::float8))
-RETURNING l.lease_id, l.boot_id, r.state, r.stop_signal, set_config('synchronous_commit', 'off', true)::text AS unhurried
+RETURNING l.lease_id, l.boot_id, l.tenant_id, l.run_id, r.state, r.stop_signal, set_config('synchronous_commit', 'off', true)::text AS unhurried
 `
 
 type ExtendLeasesRow struct {
 	LeaseID    uuid.UUID `json:"lease_id"`
 	BootID     uuid.UUID `json:"boot_id"`
+	TenantID   uuid.UUID `json:"tenant_id"`
+	RunID      uuid.UUID `json:"run_id"`
 	State      string    `json:"state"`
 	StopSignal string    `json:"stop_signal"`
 	Unhurried  string    `json:"unhurried"`
@@ -313,6 +317,7 @@ type ExtendLeasesRow struct {
 // Extends what is active, unexpired, held by the boot that says so with this token, and not past its cancel grace. What is missing in
 // the answer is lost. It does not wait for the disk: what a crash forgets is that somebody was alive a moment ago, and after an outage
 // nobody is reaped before a full lease time has passed.
+// This answer is what tells a worker of a cancel; a beat with a stopping_at, whatever time it names, says that it was heard.
 func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, ttlSeconds float64, graceSeconds float64, beats json.RawMessage) ([]ExtendLeasesRow, error) {
 	rows, err := db.Query(ctx, extendLeases, ttlSeconds, graceSeconds, beats)
 	if err != nil {
@@ -325,6 +330,8 @@ func (q *Queries) ExtendLeases(ctx context.Context, db DBTX, ttlSeconds float64,
 		if err := rows.Scan(
 			&i.LeaseID,
 			&i.BootID,
+			&i.TenantID,
+			&i.RunID,
 			&i.State,
 			&i.StopSignal,
 			&i.Unhurried,
@@ -402,7 +409,7 @@ func (q *Queries) GroupsOfLanes(ctx context.Context, db DBTX, lanes json.RawMess
 
 const guardLease = `-- name: GuardLease :one
 WITH l AS (
-    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE run_leases.lease_id = $1 AND run_leases.fencing_token = $2 AND run_leases.worker_id = $3
+    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool, cancel_told_at, stopping_at FROM run_leases WHERE run_leases.lease_id = $1 AND run_leases.fencing_token = $2 AND run_leases.worker_id = $3
       AND run_leases.run_id = $4 AND run_leases.expires_at > clock_timestamp() FOR SHARE
 ), n AS (
     INSERT INTO fact_sequences (lease_id, kind, tenant_id, sequence) SELECT l.lease_id, $5::text, l.tenant_id, $6::bigint FROM l
@@ -632,7 +639,7 @@ func (q *Queries) InsertUsage(ctx context.Context, db DBTX, usage json.RawMessag
 
 const intendOperation = `-- name: IntendOperation :one
 WITH l AS (
-    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases WHERE run_leases.lease_id = $5 AND run_leases.fencing_token = $6 AND run_leases.worker_id = $7
+    SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool, cancel_told_at, stopping_at FROM run_leases WHERE run_leases.lease_id = $5 AND run_leases.fencing_token = $6 AND run_leases.worker_id = $7
       AND run_leases.run_id = $8 AND run_leases.expires_at > clock_timestamp()
       AND EXISTS (SELECT 1 FROM runs r WHERE r.id = run_leases.run_id AND r.state = 'PR_CREATING') FOR SHARE
 )
@@ -1232,7 +1239,7 @@ SELECT clock_timestamp()::timestamptz AS now,
     coalesce((SELECT jsonb_agg(h) FROM (
         SELECT l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool, count(*)::int AS held, max(l.acquired_at) AS newest
         -- All leases are read, so in the order in which they lie; an index that has the tenant first would be followed row by row.
-        FROM (SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool FROM run_leases OFFSET 0) l GROUP BY l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
+        FROM (SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool, cancel_told_at, stopping_at FROM run_leases OFFSET 0) l GROUP BY l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
     coalesce((SELECT jsonb_agg(x) FROM (
         SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
         FROM tenants t WHERE t.id = ANY($1::uuid[])) x), '[]')::jsonb AS tenants,

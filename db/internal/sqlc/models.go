@@ -136,18 +136,20 @@ type Draft struct {
 }
 
 type EndedLease struct {
-	LeaseID      uuid.UUID `json:"lease_id"`
-	TenantID     uuid.UUID `json:"tenant_id"`
-	RunID        uuid.UUID `json:"run_id"`
-	FencingToken int64     `json:"fencing_token"`
-	Phase        string    `json:"phase"`
-	WorkerID     uuid.UUID `json:"worker_id"`
-	BootID       uuid.UUID `json:"boot_id"`
-	AttemptID    uuid.UUID `json:"attempt_id"`
-	AcquiredAt   time.Time `json:"acquired_at"`
-	State        string    `json:"state"`
-	Reason       string    `json:"reason"`
-	EndedAt      time.Time `json:"ended_at"`
+	LeaseID      uuid.UUID  `json:"lease_id"`
+	TenantID     uuid.UUID  `json:"tenant_id"`
+	RunID        uuid.UUID  `json:"run_id"`
+	FencingToken int64      `json:"fencing_token"`
+	Phase        string     `json:"phase"`
+	WorkerID     uuid.UUID  `json:"worker_id"`
+	BootID       uuid.UUID  `json:"boot_id"`
+	AttemptID    uuid.UUID  `json:"attempt_id"`
+	AcquiredAt   time.Time  `json:"acquired_at"`
+	State        string     `json:"state"`
+	Reason       string     `json:"reason"`
+	EndedAt      time.Time  `json:"ended_at"`
+	CancelToldAt *time.Time `json:"cancel_told_at"`
+	StoppingAt   *time.Time `json:"stopping_at"`
 }
 
 type FactSequence struct {
@@ -574,24 +576,26 @@ type RunEvent struct {
 }
 
 type RunLease struct {
-	RunID        uuid.UUID `json:"run_id"`
-	LeaseID      uuid.UUID `json:"lease_id"`
-	TenantID     uuid.UUID `json:"tenant_id"`
-	FencingToken int64     `json:"fencing_token"`
-	Phase        string    `json:"phase"`
-	WorkerID     uuid.UUID `json:"worker_id"`
-	BootID       uuid.UUID `json:"boot_id"`
-	AttemptID    uuid.UUID `json:"attempt_id"`
-	RepositoryID uuid.UUID `json:"repository_id"`
-	UserID       uuid.UUID `json:"user_id"`
-	ClaimID      string    `json:"claim_id"`
-	AcquiredAt   time.Time `json:"acquired_at"`
-	HeartbeatAt  time.Time `json:"heartbeat_at"`
-	ExpiresAt    time.Time `json:"expires_at"`
-	Queue        string    `json:"queue"`
-	Risk         string    `json:"risk"`
-	Provider     string    `json:"provider"`
-	Pool         string    `json:"pool"`
+	RunID        uuid.UUID  `json:"run_id"`
+	LeaseID      uuid.UUID  `json:"lease_id"`
+	TenantID     uuid.UUID  `json:"tenant_id"`
+	FencingToken int64      `json:"fencing_token"`
+	Phase        string     `json:"phase"`
+	WorkerID     uuid.UUID  `json:"worker_id"`
+	BootID       uuid.UUID  `json:"boot_id"`
+	AttemptID    uuid.UUID  `json:"attempt_id"`
+	RepositoryID uuid.UUID  `json:"repository_id"`
+	UserID       uuid.UUID  `json:"user_id"`
+	ClaimID      string     `json:"claim_id"`
+	AcquiredAt   time.Time  `json:"acquired_at"`
+	HeartbeatAt  time.Time  `json:"heartbeat_at"`
+	ExpiresAt    time.Time  `json:"expires_at"`
+	Queue        string     `json:"queue"`
+	Risk         string     `json:"risk"`
+	Provider     string     `json:"provider"`
+	Pool         string     `json:"pool"`
+	CancelToldAt *time.Time `json:"cancel_told_at"`
+	StoppingAt   *time.Time `json:"stopping_at"`
 }
 
 type RunQueue struct {

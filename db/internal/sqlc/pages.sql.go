@@ -35,6 +35,27 @@ func (q *Queries) AnyTask(ctx context.Context, db DBTX, tenantID uuid.UUID) (boo
 	return found, err
 }
 
+const cancelSteps = `-- name: CancelSteps :one
+SELECT x.cancel_told_at, x.stopping_at FROM (
+    SELECT l.fencing_token, l.cancel_told_at, l.stopping_at FROM run_leases l WHERE l.tenant_id = $1 AND l.run_id = $2
+    UNION ALL
+    SELECT e.fencing_token, e.cancel_told_at, e.stopping_at FROM ended_leases e WHERE e.tenant_id = $1 AND e.run_id = $2
+) x ORDER BY x.fencing_token DESC LIMIT 1
+`
+
+type CancelStepsRow struct {
+	CancelToldAt *time.Time `json:"cancel_told_at"`
+	StoppingAt   *time.Time `json:"stopping_at"`
+}
+
+// When the worker that held the run last was told to cancel it, and when it first said that it is stopping.
+func (q *Queries) CancelSteps(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID) (CancelStepsRow, error) {
+	row := db.QueryRow(ctx, cancelSteps, tenantID, runID)
+	var i CancelStepsRow
+	err := row.Scan(&i.CancelToldAt, &i.StoppingAt)
+	return i, err
+}
+
 const countMyGates = `-- name: CountMyGates :one
 SELECT count(*)::bigint AS gates FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
 WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired') AND g.role = ANY($2::text[]) AND t.requested_by <> $3::uuid

@@ -112,10 +112,10 @@ func (q *Queries) DropWrongItem(ctx context.Context, db DBTX, runID uuid.UUID) (
 const dropWrongLease = `-- name: DropWrongLease :execrows
 WITH ended AS (
     DELETE FROM run_leases USING runs r WHERE run_leases.run_id = $1 AND r.id = run_leases.run_id AND r.lease_id IS DISTINCT FROM run_leases.lease_id
-    RETURNING run_leases.run_id, run_leases.lease_id, run_leases.tenant_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id, run_leases.boot_id, run_leases.attempt_id, run_leases.repository_id, run_leases.user_id, run_leases.claim_id, run_leases.acquired_at, run_leases.heartbeat_at, run_leases.expires_at, run_leases.queue, run_leases.risk, run_leases.provider, run_leases.pool
+    RETURNING run_leases.run_id, run_leases.lease_id, run_leases.tenant_id, run_leases.fencing_token, run_leases.phase, run_leases.worker_id, run_leases.boot_id, run_leases.attempt_id, run_leases.repository_id, run_leases.user_id, run_leases.claim_id, run_leases.acquired_at, run_leases.heartbeat_at, run_leases.expires_at, run_leases.queue, run_leases.risk, run_leases.provider, run_leases.pool, run_leases.cancel_told_at, run_leases.stopping_at
 )
-INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, state, reason, ended_at)
-SELECT e.lease_id, e.tenant_id, e.run_id, e.fencing_token, e.phase, e.worker_id, e.boot_id, e.attempt_id, e.acquired_at, 'REVOKED', 'reconciled', clock_timestamp() FROM ended e
+INSERT INTO ended_leases (lease_id, tenant_id, run_id, fencing_token, phase, worker_id, boot_id, attempt_id, acquired_at, cancel_told_at, stopping_at, state, reason, ended_at)
+SELECT e.lease_id, e.tenant_id, e.run_id, e.fencing_token, e.phase, e.worker_id, e.boot_id, e.attempt_id, e.acquired_at, e.cancel_told_at, e.stopping_at, 'REVOKED', 'reconciled', clock_timestamp() FROM ended e
 ON CONFLICT (lease_id) DO NOTHING
 `
 
