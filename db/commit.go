@@ -19,7 +19,7 @@ import (
 // after its commit (group commit). A request alone waits for nobody.
 type commits struct {
 	loads   *coalesce.Group[uuid.UUID, Ref, sqlc.LoadRunRow]
-	facts   *coalesce.Group[uuid.UUID, uuid.UUID, sqlc.FactsOfRunsRow]
+	facts   *coalesce.Group[uuid.UUID, Ref, ruledFacts]
 	tasks   *coalesce.Group[uuid.UUID, uuid.UUID, sqlc.Task]
 	rules   *coalesce.Group[uuid.UUID, uuid.UUID, string]
 	writes  *coalesce.Group[uuid.UUID, *write, bool]
@@ -76,13 +76,37 @@ func (s *Store) loadRuns(ctx context.Context, refs []Ref) []coalesce.Result[sqlc
 	return answers(refs, by, err)
 }
 
-func (s *Store) factsOfRuns(ctx context.Context, ids []uuid.UUID) []coalesce.Result[sqlc.FactsOfRunsRow] {
-	rows, err := s.q.FactsOfRuns(ctx, s.pool, ids)
-	by := make(map[uuid.UUID]sqlc.FactsOfRunsRow, len(rows))
-	for _, r := range rows {
-		by[r.RunID] = r
+// ruledFacts is what is known of a run, with the document of the policy in force for its tenant.
+type ruledFacts struct {
+	sqlc.FactsOfRunsRow
+	document string
+}
+
+// factsOfRuns asks for facts and policies in one round trip: whoever decides needs both.
+func (s *Store) factsOfRuns(ctx context.Context, refs []Ref) []coalesce.Result[ruledFacts] {
+	ids, tenants := make([]uuid.UUID, len(refs)), make([]uuid.UUID, len(refs))
+	for i, r := range refs {
+		ids[i], tenants[i] = r.Run, r.Tenant
 	}
-	return answers(ids, by, err)
+	slices.SortFunc(tenants, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	tenants = slices.Compact(tenants)
+	by, documents := make(map[Ref]ruledFacts, len(refs)), make(map[uuid.UUID]string, len(tenants))
+	err := together(ctx, s.pool, func(h sqlc.DBTX) error {
+		rows, err := s.q.PoliciesOf(ctx, h, tenants)
+		for _, r := range rows {
+			documents[r.TenantID] = r.Document
+		}
+		return err
+	}, func(h sqlc.DBTX) error {
+		rows, err := s.q.FactsOfRuns(ctx, h, ids)
+		for _, r := range rows {
+			if document, ok := documents[r.TenantID]; ok {
+				by[Ref{r.TenantID, r.RunID}] = ruledFacts{r, document}
+			}
+		}
+		return err
+	})
+	return answers(refs, by, err)
 }
 
 func (s *Store) tasksByID(ctx context.Context, ids []uuid.UUID) []coalesce.Result[sqlc.Task] {

@@ -74,11 +74,12 @@ func (s *Store) factsOf(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Fact
 		}
 		return rows[0], nil
 	}
-	if f.Rules, err = s.Rules(ctx, r.Tenant); err != nil {
-		return known, err
+	both, err := s.commits.facts.Do(ctx, Ref{r.Tenant, r.ID})
+	if err != nil {
+		return known, busy(err)
 	}
-	known, err = s.commits.facts.Do(ctx, r.ID)
-	return known, busy(err)
+	f.Rules, err = s.rulesIn(both.document)
+	return both.FactsOfRunsRow, err
 }
 
 // terms are the part of the facts that does not change.

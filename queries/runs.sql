@@ -56,7 +56,7 @@ FROM usages WHERE run_id = $1;
 -- name: FactsOfRuns :many
 -- What a decision asks about runs, of several in one look: what does not change (RunContracts), the effects that nobody has
 -- observed, and what was used up (RunSpent).
-SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires,
+SELECT r.id AS run_id, r.tenant_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires,
     p.forge_id, p.default_branch, coalesce(m.roles, '{}')::text[] AS roles,
     coalesce((SELECT array_agg(o.identity ORDER BY o.intended_at) FROM operations o WHERE o.tenant_id = r.tenant_id AND o.run_id = r.id AND o.state IN ('dispatched', 'ambiguous')), '{}')::text[] AS unresolved,
     u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations, u.tool_ms, u.provider_calls, u.cost_micros, l.sandbox_seconds, l.verifier_seconds,

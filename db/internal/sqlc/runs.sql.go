@@ -15,7 +15,7 @@ import (
 )
 
 const factsOfRuns = `-- name: FactsOfRuns :many
-SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires,
+SELECT r.id AS run_id, r.tenant_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires,
     p.forge_id, p.default_branch, coalesce(m.roles, '{}')::text[] AS roles,
     coalesce((SELECT array_agg(o.identity ORDER BY o.intended_at) FROM operations o WHERE o.tenant_id = r.tenant_id AND o.run_id = r.id AND o.state IN ('dispatched', 'ambiguous')), '{}')::text[] AS unresolved,
     u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations, u.tool_ms, u.provider_calls, u.cost_micros, l.sandbox_seconds, l.verifier_seconds,
@@ -37,6 +37,7 @@ CROSS JOIN LATERAL (SELECT coalesce(sum(extract(epoch FROM y.ended_at - y.acquir
 
 type FactsOfRunsRow struct {
 	RunID           uuid.UUID       `json:"run_id"`
+	TenantID        uuid.UUID       `json:"tenant_id"`
 	Contract        json.RawMessage `json:"contract"`
 	RequestedBy     uuid.UUID       `json:"requested_by"`
 	AgentProfile    string          `json:"agent_profile"`
@@ -75,6 +76,7 @@ func (q *Queries) FactsOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID) ([]
 		var i FactsOfRunsRow
 		if err := rows.Scan(
 			&i.RunID,
+			&i.TenantID,
 			&i.Contract,
 			&i.RequestedBy,
 			&i.AgentProfile,
