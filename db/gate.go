@@ -25,6 +25,8 @@ type Verdict struct {
 	Verdict policy.GateVerdict
 	// Text is the instruction, the reason, or notes for the agent.
 	Text string
+	// Notes is how many notes for the agent an approval's text holds; at least one where there is a text.
+	Notes int
 	// Adopt takes over an existing pull request at a reconcile gate; nil retries.
 	Adopt *run.PullRequest
 	// Unread is the sentence about content that was neither shown nor declared as read elsewhere; an approval is refused
@@ -65,6 +67,8 @@ type VerdictAck struct {
 	// blocked, or extra (given after the gate was satisfied, and kept).
 	Outcome string `json:"outcome"`
 	Words   string `json:"words"`
+	// Notes is how many notes for the agent came with the approval, of everybody whose approval counted.
+	Notes int `json:"notes,omitempty"`
 	// Replayed says that this is a stored answer.
 	Replayed bool `json:"-"`
 }
@@ -164,7 +168,7 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 	}
 	f.Gate.Decisions = append(f.Gate.Decisions, policy.Decided{User: v.By.User.String(), Verdict: v.Verdict})
 	t := policy.Count(rules, f)
-	ack.Outcome, ack.Words = "recorded", t.Words
+	ack.Outcome, ack.Words, ack.Notes = "recorded", t.Words, v.noted()
 	if t.Blocked {
 		ack.Outcome = "blocked"
 	}
@@ -182,6 +186,9 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 	after := steps[len(steps)-1].res.Run
 	ack.RunState = after.State
 	ack.State, ack.Outcome = outcomeOf(payload)
+	if p, ok := payload.(run.ApprovedEvent); ok {
+		ack.Notes = p.NoteCount
+	}
 	w := &write{}
 	if err := w.add(h.row, steps, s.timing, nil); err != nil {
 		return ack, nil, err

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -90,6 +91,9 @@ func (s *Store) moveGateTx(ctx context.Context, tx pgx.Tx, in Request, by Decide
 		v := Verdict{Tenant: in.Tenant, Gate: gate, Revision: int(h.gate.Revision), Digest: h.gate.Digest, Verdict: withdrawn, By: by}
 		if err := s.storeVerdict(ctx, tx, v, h, rules.Version, false); err != nil {
 			return Ack{}, nil, err
+		}
+		if err := s.q.DropGateNotes(ctx, tx, in.Tenant, h.run.ID, &gate); err != nil {
+			return Ack{}, nil, fmt.Errorf("take back the notes: %w", err)
 		}
 	}
 	w := &write{}

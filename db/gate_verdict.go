@@ -33,6 +33,9 @@ func (s *Store) lateVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, r
 		who, at := s.lastDecider(ctx, tx, h)
 		ack.Outcome = "extra"
 		ack.Words = fmt.Sprintf("Already approved by %s %s ago. Yours is recorded too; it was not needed.", who, ago(h.now.Sub(at)))
+		if v.noted() > 0 {
+			ack.Words += " Your note stays on the record; the agent does not get it."
+		}
 		if err := s.storeVerdict(ctx, tx, v, h, rules.Version, true); err != nil {
 			return true, err
 		}
@@ -95,7 +98,7 @@ func (s *Store) checkVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, 
 
 func (s *Store) storeVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, version string, extra bool) error {
 	raw, err := encode(sqlc.Decision{ID: typeid.New(), TenantID: v.Tenant, GateID: v.Gate, Revision: int32(v.Revision), DigestSeen: v.Digest,
-		UserID: v.By.User, Verdict: string(v.Verdict), Text: v.Text, Channel: v.By.Channel, AuthTime: v.By.AuthTime, Extra: extra, PolicyVersion: version})
+		UserID: v.By.User, Verdict: string(v.Verdict), Text: v.Text, Channel: v.By.Channel, AuthTime: v.By.AuthTime, Extra: extra, PolicyVersion: version, Notes: int32(v.noted())})
 	if err != nil {
 		return err
 	}
@@ -116,12 +119,11 @@ func (s *Store) verdictEvent(ctx context.Context, tx pgx.Tx, v Verdict, h held, 
 	case !t.Satisfied:
 		return nil, nil
 	}
-	deciders, err := s.deciders(ctx, tx, h, v)
-	if err != nil {
+	attest, why := policy.Attest(rules, f)
+	a := run.Approval{Gate: ref, Notes: v.Text, Attest: attest, Adopt: v.Adopt, Policy: run.PolicyWords{Version: rules.Version}}
+	if err := s.approvals(ctx, tx, h, v, &a); err != nil {
 		return nil, err
 	}
-	attest, why := policy.Attest(rules, f)
-	a := run.Approval{Gate: ref, Deciders: deciders, Notes: v.Text, Attest: attest, Adopt: v.Adopt, Policy: run.PolicyWords{Version: rules.Version}}
 	if attest {
 		a.Policy.Reasons = []string{why}
 		a.AttestExpiresAt = h.now.Add(rules.Limits.AttestationTimeout.Std())
@@ -144,22 +146,38 @@ func raised(l run.Limits) run.Limits {
 	return l
 }
 
-func (s *Store) deciders(ctx context.Context, tx pgx.Tx, h held, v Verdict) ([]run.Actor, error) {
+// approvals fills in who made the quorum, with the notes that each of them left (A16). What was given before a withdrawal
+// does not count.
+func (s *Store) approvals(ctx context.Context, tx pgx.Tx, h held, v Verdict, a *run.Approval) error {
 	ds, err := s.q.GateDecisions(ctx, tx, v.Tenant, v.Gate)
 	if err != nil {
-		return nil, fmt.Errorf("load decisions: %w", err)
+		return fmt.Errorf("load decisions: %w", err)
 	}
-	out := make([]run.Actor, 0, len(ds))
+	a.Deciders = make([]run.Actor, 0, len(ds))
 	for _, d := range ds {
 		if d.Decision.Verdict == withdrawn {
-			out = out[:0]
+			a.Deciders, a.Earlier, a.NoteCount = a.Deciders[:0], nil, 0
 			continue
 		}
-		if d.Decision.Verdict == string(policy.Approve) && d.Decision.Revision == h.gate.Revision && !d.Decision.Extra {
-			out = append(out, run.Actor{Kind: run.Human, ID: d.Decision.UserID.String(), Name: d.Name})
+		if d.Decision.Verdict != string(policy.Approve) || d.Decision.Revision != h.gate.Revision || d.Decision.Extra {
+			continue
+		}
+		by := run.Actor{Kind: run.Human, ID: d.Decision.UserID.String(), Name: d.Name}
+		a.Deciders = append(a.Deciders, by)
+		a.NoteCount += int(d.Decision.Notes)
+		if d.Decision.Text != "" && d.Decision.UserID != v.By.User {
+			a.Earlier = append(a.Earlier, run.Note{By: by, Text: d.Decision.Text})
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// noted is how many notes for the agent came with an approval.
+func (v Verdict) noted() int {
+	if v.Verdict != policy.Approve || v.Text == "" {
+		return 0
+	}
+	return max(v.Notes, 1)
 }
 
 func (s *Store) auditVerdict(ctx context.Context, tx pgx.Tx, v Verdict, ack VerdictAck) error {

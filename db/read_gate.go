@@ -131,7 +131,9 @@ type DecisionInfo struct {
 	Channel     string
 	Extra       bool
 	CarriedOver bool
-	At          time.Time
+	// Notes is how many notes for the agent came with an approval.
+	Notes int
+	At    time.Time
 }
 
 // Decisions lists the decisions on all revisions of a gate, oldest first.
@@ -144,7 +146,7 @@ func (s *Store) Decisions(ctx context.Context, tenant, gate uuid.UUID) ([]Decisi
 	for _, r := range rows {
 		all = append(all, DecisionInfo{
 			ID: r.ID, Gate: r.GateID, User: r.UserID, Revision: int(r.Revision), Digest: r.DigestSeen, UserName: r.UserName, Verdict: r.Verdict,
-			Text: r.Text, Channel: r.Channel, Extra: r.Extra, CarriedOver: r.CarriedOverFrom != nil, At: r.At.UTC(),
+			Text: r.Text, Channel: r.Channel, Extra: r.Extra, CarriedOver: r.CarriedOverFrom != nil, At: r.At.UTC(), Notes: int(r.Notes),
 		})
 	}
 	return all, nil

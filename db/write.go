@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -338,10 +339,10 @@ func (w *write) policy(s step) {
 }
 
 func author(s step, e run.GiveFeedback) string {
-	if e.Source == "human" {
-		return s.ev.By.Name
+	if e.Source != "human" {
+		return ""
 	}
-	return ""
+	return cmp.Or(e.Author, s.ev.By.Name)
 }
 
 func gateOf(s step, e run.GiveFeedback) *uuid.UUID {

@@ -153,7 +153,7 @@ func (s *server) apiDecideGate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	replayed(w, ack.Replayed)
-	words := decidedTitle(ack.Outcome)
+	words := decidedTitle(ack.Outcome, ack.Notes)
 	if ack.Words != "" {
 		words += " " + ack.Words
 	}

@@ -29,7 +29,8 @@ func decisionView(g gate, d db.DecisionInfo) web.DecisionView {
 	}
 	return web.DecisionView{
 		Who: d.UserName, Verdict: d.Verdict, Text: d.Text, At: d.At, Revision: d.Revision, Digest: d.Digest, Channel: channel,
-		Outdated: d.Revision < g.info.Revision, Carried: d.CarriedOver, Extra: d.Extra,
+		Outdated: d.Revision < g.info.Revision, Carried: d.CarriedOver, Extra: d.Extra, Notes: d.Notes,
+		NotesGo: web.NotesGo(string(g.info.Kind), string(g.run.Mode)),
 	}
 }
 

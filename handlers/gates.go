@@ -217,13 +217,17 @@ func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
 // decided answers a recorded decision: the panel for htmx, a redirect for a plain form.
 func (s *server) decided(w http.ResponseWriter, r *http.Request, id uuid.UUID, ack db.VerdictAck, posted url.Values) error {
 	if r.Header.Get("HX-Request") == "" {
-		return see(w, r, web.GateURL(typeid.Format(typeid.Gate, id))+"?done="+ack.Outcome)
+		to := web.GateURL(typeid.Format(typeid.Gate, id)) + "?done=" + ack.Outcome
+		if ack.Notes > 0 {
+			to += "&notes=" + strconv.Itoa(ack.Notes)
+		}
+		return see(w, r, to)
 	}
 	return s.gatePage(w, r, http.StatusOK, id, recorded(ack), posted)
 }
 
 func recorded(ack db.VerdictAck) *web.Outcome {
-	o := &web.Outcome{Kind: web.OutcomeRecorded, Title: decidedTitle(ack.Outcome), Text: ack.Words}
+	o := &web.Outcome{Kind: web.OutcomeRecorded, Title: decidedTitle(ack.Outcome, ack.Notes), Text: ack.Words}
 	if ack.Outcome == "extra" {
 		o.Kind = web.OutcomeExtra
 	}
@@ -231,10 +235,13 @@ func recorded(ack db.VerdictAck) *web.Outcome {
 	return o
 }
 
-// decidedTitle is the headline of a recorded decision.
-func decidedTitle(outcome string) string {
+// decidedTitle is the headline of a recorded decision, with how many notes for the agent came with it.
+func decidedTitle(outcome string, notes int) string {
 	switch outcome {
 	case "satisfied":
+		if notes > 0 {
+			return "Approved with " + web.NoteWords(notes) + "."
+		}
 		return "Approved. The run goes on."
 	case "changes_requested":
 		return "Changes requested. The agent gets exactly your text."
@@ -245,6 +252,9 @@ func decidedTitle(outcome string) string {
 	case "blocked":
 		return "Recorded. A reject stands and blocks."
 	case "recorded":
+		if notes > 0 {
+			return "Recorded with " + web.NoteWords(notes) + ". Others are still needed."
+		}
 		return "Recorded. Others are still needed."
 	}
 	return ""
@@ -294,7 +304,7 @@ func (s *server) verdict(r *http.Request, id uuid.UUID, values url.Values) (db.V
 	if err != nil {
 		return db.Verdict{}, fault.New(fault.Malformed, "Nothing was decided: the form does not say which revision you saw. Open the page again.")
 	}
-	text, err := s.withComments(r, id, values)
+	text, notes, err := s.withComments(r, id, values)
 	if err != nil {
 		return db.Verdict{}, err
 	}
@@ -306,7 +316,7 @@ func (s *server) verdict(r *http.Request, id uuid.UUID, values url.Values) (db.V
 		return db.Verdict{}, err
 	}
 	v := db.Verdict{
-		Tenant: who(r).tenant, Gate: id, Revision: revision, Digest: values.Get("digest"), Verdict: policy.GateVerdict(values.Get("verdict")), Text: text,
+		Tenant: who(r).tenant, Gate: id, Revision: revision, Digest: values.Get("digest"), Verdict: policy.GateVerdict(values.Get("verdict")), Text: text, Notes: notes,
 		Key: key, Hash: hash, By: who(r).person(), Audit: auditOf(r, act{}), Draft: web.GateDraft(typeid.Format(typeid.Gate, id)),
 	}
 	v.Adopt, err = s.adopted(r, id, values.Get("resolution"), values.Get("adopt_url"))

@@ -86,7 +86,8 @@ func commentsOf(v url.Values) map[int]string {
 }
 
 // withComments is the text of a decision with the comments on what the gate is about, as that is stored.
-func (s *server) withComments(r *http.Request, id uuid.UUID, v url.Values) (string, error) {
+// It says how many things it says: the text is one, and each comment.
+func (s *server) withComments(r *http.Request, id uuid.UUID, v url.Values) (string, int, error) {
 	var about string
 	var list []comment
 	var err error
@@ -95,7 +96,11 @@ func (s *server) withComments(r *http.Request, id uuid.UUID, v url.Values) (stri
 	} else if steps := commentsOf(v); len(steps) > 0 {
 		about, list, err = s.stepComments(r, id, steps)
 	}
-	return instruction(v.Get("text"), about, list), err
+	n := len(list)
+	if strings.TrimSpace(v.Get("text")) != "" {
+		n++
+	}
+	return instruction(v.Get("text"), about, list), n, err
 }
 
 func (s *server) stepComments(r *http.Request, id uuid.UUID, comments map[int]string) (about string, list []comment, err error) {

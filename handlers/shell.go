@@ -3,6 +3,7 @@ package handlers
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"signalbox/internal/policy"
@@ -29,7 +30,7 @@ func (s *server) shell(r *http.Request) web.Shell {
 	if c, err := r.Cookie(keysCookie); err == nil {
 		shell.KeysOff = c.Value == "off"
 	}
-	shell.Flash = flash(r.URL.Query().Get("done"))
+	shell.Flash = flash(r)
 	if p.kind == nobody {
 		return shell
 	}
@@ -51,10 +52,14 @@ func (s *server) shell(r *http.Request) web.Shell {
 func themes() []string { return []string{"system", "light", "dark"} }
 
 // done are the results that a page may show after a redirect; the address carries only their name.
-func flash(name string) *web.Flash {
-	switch name {
+func flash(r *http.Request) *web.Flash {
+	switch name := r.URL.Query().Get("done"); name {
 	case "satisfied", "changes_requested", "rejected", "extra", "blocked", "recorded":
-		return web.Done(decidedTitle(name))
+		notes, err := strconv.Atoi(r.URL.Query().Get("notes"))
+		if err != nil || notes < 0 || notes > web.MaxLineNotes+1 {
+			notes = 0
+		}
+		return web.Done(decidedTitle(name, notes))
 	case "task-submitted":
 		return web.Done("The task was submitted.")
 	case "task-cancelled":

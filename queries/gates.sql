@@ -10,9 +10,9 @@ WHERE decisions.tenant_id = $1 AND decisions.gate_id = $2 ORDER BY decisions.seq
 
 -- name: InsertDecision :exec
 INSERT INTO decisions (id, tenant_id, gate_id, revision, digest_seen, user_id, verdict, text, channel, auth_time, extra, carried_over_from,
-    policy_version)
+    policy_version, notes)
 SELECT d.id, d.tenant_id, d.gate_id, d.revision, d.digest_seen, d.user_id, d.verdict, d.text, d.channel, d.auth_time, d.extra,
-    d.carried_over_from, d.policy_version
+    d.carried_over_from, d.policy_version, coalesce(d.notes, 0)
 FROM json_populate_record(NULL::decisions, @decision::json) d;
 
 -- name: LastInstructor :one
@@ -60,3 +60,7 @@ WHERE pull_requests.tenant_id = p.tenant_id AND pull_requests.id = p.id;
 -- What the judge said when the newest patch or report gate of the run was opened.
 SELECT coalesce(payload -> 'payload' -> 'judge', '{}')::jsonb AS judge FROM run_events
 WHERE tenant_id = $1 AND run_id = $2 AND kind = 'human_approval_required' ORDER BY seq DESC LIMIT 1;
+
+-- name: DropGateNotes :exec
+-- What the approvals of a gate left for the agent; they were withdrawn before anybody worked on them. The events keep them.
+DELETE FROM feedback WHERE tenant_id = $1 AND run_id = $2 AND gate_id = $3 AND source = 'human';

@@ -125,7 +125,7 @@ WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND g.role = A
   AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.user_id = @user_id AND d.verdict = 'approve');
 
 -- name: PageDecisions :many
-SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at
+SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at, d.notes
 FROM decisions d JOIN users u ON u.id = d.user_id
 WHERE d.tenant_id = $1 AND d.gate_id = $2 ORDER BY d.seq;
 

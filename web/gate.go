@@ -142,8 +142,10 @@ type DecisionView struct {
 	Digest   string
 	Channel  string // browser, command line
 	Outdated bool
-	Carried  bool // carried over from an equal patch on another base
-	Extra    bool // not needed
+	Carried  bool   // carried over from an equal patch on another base
+	Extra    bool   // not needed
+	Notes    int    // for the agent, with an approval
+	NotesGo  string // what becomes of them
 }
 
 // PlanView is a stored plan.

@@ -134,17 +134,50 @@ func textLabel(kind string) string {
 	return "Reason or note"
 }
 
-func textHint(kind string) string {
-	if kind == "plan" {
-		return "Request changes needs this or a comment on a step; the agent gets exactly what you write. Reject needs a reason."
+func textHint(kind, mode string) string {
+	hint := "Needed to reject."
+	switch {
+	case kind == "plan":
+		hint = "Request changes needs this or a comment on a step; the agent gets exactly what you write. Reject needs a reason."
+	case kind == "patch":
+		hint = "Request changes needs this or a comment on a line; the agent gets exactly what you write. Reject needs a reason."
+	case sendsBack(kind):
+		hint = "Needed to request changes (the agent gets exactly this) and to reject."
 	}
-	if kind == "patch" {
-		return "Request changes needs this or a comment on a line; the agent gets exactly what you write. Reject needs a reason."
+	return hint + " With Approve it is a note: " + map[string]string{
+		noteAtStart: "the agent gets it as it starts.",
+		noteKept:    "it stays on the record; no agent works on this run afterwards.",
+		noteLater:   "it stays on the record, and the agent gets it if it works on this run again.",
+	}[noteFate(kind, mode)]
+}
+
+// NoteWords is a number of notes in words.
+func NoteWords(n int) string { return ui.Count(n, "note", "notes") + " for the agent" }
+
+// What becomes of a note that comes with an approval (A16).
+const (
+	noteAtStart = "start"
+	noteLater   = "later"
+	noteKept    = "kept"
+)
+
+func noteFate(kind, mode string) string {
+	switch {
+	case kind == "plan":
+		return noteAtStart
+	case kind == "report" || kind == "patch" && mode == "patch_ready_for_review":
+		return noteKept
 	}
-	if sendsBack(kind) {
-		return "Needed to request changes (the agent gets exactly this) and to reject."
-	}
-	return "Needed to reject. With an approval it is kept as a note."
+	return noteLater
+}
+
+// NotesGo says what becomes of the notes that came with an approval, by gate kind and completion mode.
+func NotesGo(kind, mode string) string {
+	return map[string]string{
+		noteAtStart: "The agent gets them as it starts.",
+		noteKept:    "They stay on the record; no agent works on this run afterwards.",
+		noteLater:   "They stay on the record; the agent gets them if it works on this run again.",
+	}[noteFate(kind, mode)]
 }
 
 func rejectConfirm(kind string) string {

@@ -10,7 +10,13 @@ import (
 func sayGate(ev TimelineEvent, d payload) (Line, bool) {
 	switch ev.Kind {
 	case "approved":
-		l := Line{Tone: ui.ToneDone, Icon: ui.IconPerson, Text: deciders(ev, d) + " approved; " + after(ev.To), Detail: d.str("notes")}
+		l := Line{Tone: ui.ToneDone, Icon: ui.IconPerson, Text: deciders(ev, d) + " approved" + withNotes(d, ev.To) + "; " + after(ev.To), Detail: d.str("notes")}
+		early, _ := d.at("earlier_notes").([]any)
+		for _, e := range early {
+			if note, ok := e.(map[string]any); ok {
+				l.Points = append(l.Points, payload(note).str("by.name")+": "+payload(note).str("text"))
+			}
+		}
 		if url := d.str("adopt.url"); url != "" {
 			l.Text = deciders(ev, d) + " took over the pull request that exists."
 			l.Detail = url
@@ -69,6 +75,18 @@ func deciders(ev TimelineEvent, d payload) string {
 		return some(names)
 	}
 	return who(ev, "A person")
+}
+
+// withNotes says how many notes for the agent an approval came with, and that none will read them where the run ends with it.
+func withNotes(d payload, to string) string {
+	n := d.num("note_count")
+	switch {
+	case n == 0:
+		return ""
+	case to == "SUCCEEDED" || to == "AWAITING_VERIFICATION":
+		return " with " + ui.Count(n, "note", "notes") + " for the record"
+	}
+	return " with " + NoteWords(n)
 }
 
 // after says what an approval set in motion.

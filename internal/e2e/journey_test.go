@@ -69,7 +69,7 @@ func TestJourneys(t *testing.T) {
 		repo := r.Repository("acme/risky", rig.Shop())
 		goal := rig.Recipe("Tax is 20 per cent now.",
 			rig.Act{Do: "plan", When: "plan", File: "lib/price.sh"}, rig.Act{Do: "write", When: "plan", File: "lib/price.sh", New: "edited while planning\n"},
-			rig.Act{Do: "replace", File: "lib/price.sh", Old: "rate=19", New: "rate=20"})
+			rig.Act{Do: "replace", File: "lib/price.sh", Old: "rate=19", New: "rate=20"}, rig.Act{Do: "sh", New: `cp "$SIGNALBOX_INPUT/feedback.json" heard.json`})
 		_, id := r.Person("rita").Submit(rig.Task{Repository: repo, Title: "Raise the tax", Goal: goal, Risk: "HIGH"})
 		plan := r.AwaitGate(id)
 		if states := r.States(id); slices.Contains(states, "EXECUTING") || states[len(states)-2] != "PLANNING" {
@@ -78,15 +78,30 @@ func TestJourneys(t *testing.T) {
 		if page := r.Person("ana").Get("/gates/" + plan); !strings.Contains(page.Main(), "Change lib/price.sh") {
 			t.Errorf("the gate does not show the plan: %s", page.Main())
 		}
-		r.Person("ana").Approve(plan)
+		// A16: what she adds to her approval is in the agent's input, and nowhere lost.
+		noted := r.Person("ana").GateForm(plan, "approve")
+		noted.Values.Set("text", "Keep the old rate in a comment.")
+		noted.Values.Set("comment-1", "Only this file.")
+		if page := r.Person("ana").Send(noted); !strings.Contains(page.Body, "Approved with 2 notes for the agent.") || !strings.Contains(page.Main(), "The agent gets them as it starts.") {
+			t.Errorf("the answer to an approval with notes: %s", page.Main())
+		}
 		second := r.AwaitGate(id, plan)
+		if page := r.Person("rita").Get("/runs/" + id); !strings.Contains(page.Main(), "approved with 2 notes for the agent; the agent may now change code.") {
+			t.Errorf("the timeline: %s", page.Main())
+		}
 		if states := r.States(id); slices.Contains(states, "PR_CREATING") {
 			t.Errorf("at the patch's gate the run had passed %v", states)
 		}
 		r.Person("ben").Approve(second)
 		r.Await(id, wire.RunStateSUCCEEDED)
 		branch, _ := repo.Published(id)
-		if got := repo.Git("diff", "--name-only", "main", branch); got != "lib/price.sh" || strings.Contains(repo.File(branch, "lib/price.sh"), "planning") {
+		heard := repo.File(branch, "heard.json")
+		for _, want := range []string{"Keep the old rate in a comment.", "Comments on the plan, revision 1:", "Only this file."} {
+			if !strings.Contains(heard, want) {
+				t.Errorf("the agent's input does not hold %q: %s", want, heard)
+			}
+		}
+		if got := repo.Git("diff", "--name-only", "main", branch); got != "heard.json\nlib/price.sh" || strings.Contains(repo.File(branch, "lib/price.sh"), "planning") {
 			t.Errorf("the branch changes %q", got)
 		}
 		if n := r.Count(id, "approved"); n != 2 {

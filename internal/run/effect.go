@@ -99,6 +99,8 @@ type GiveFeedback struct {
 	Source   string
 	Text     string
 	Artifact string
+	// Author is the person who wrote it where that is not the event's own actor.
+	Author string
 }
 
 // CleanUp asks for sandbox and workspace to be removed.

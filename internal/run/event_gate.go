@@ -57,7 +57,12 @@ type Approval struct {
 	Policy PolicyWords `json:"policy"`
 	// Deciders are the people whose approvals made the quorum.
 	Deciders []Actor `json:"deciders"`
-	Notes    string  `json:"notes,omitempty"`
+	// Notes are what the person who completed the quorum left for the agent.
+	Notes string `json:"notes,omitempty"`
+	// Earlier are the notes of those who approved before, in their order.
+	Earlier []Note `json:"earlier_notes,omitempty"`
+	// NoteCount is how many notes Notes and Earlier hold together: a text and each comment on a part is one.
+	NoteCount int `json:"note_count,omitempty"`
 	// Attest says that policy or contract asks for an attestation afterwards.
 	Attest          bool      `json:"attest"`
 	AttestExpiresAt time.Time `json:"attest_expires_at,omitzero"`
@@ -65,6 +70,12 @@ type Approval struct {
 	Limits *Limits `json:"limits,omitempty"`
 	// Adopt is the pull request that a reconcile approval takes over; nil retries.
 	Adopt *PullRequest `json:"adopt,omitempty"`
+}
+
+// Note is what one of several approvers left for the agent.
+type Note struct {
+	By   Actor  `json:"by"`
+	Text string `json:"text"`
 }
 
 // ApprovedEvent is the decision that completed the quorum.

@@ -52,6 +52,19 @@ func TestGateApproved(t *testing.T) {
 	}
 }
 
+// TestGateNotes: A16, notes with an approval are given to the agent at every kind of gate, also where the run ends with it.
+func TestGateNotes(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []run.GateKind{run.GatePlan, run.GatePatch, run.GateReport, run.GateReconcile} {
+		f := atGate(t, kind)
+		by := []run.Actor{{Kind: run.Human, ID: "a", Name: "Ana"}, {Kind: run.Human, ID: "b", Name: "Ben"}}
+		f.post(run.ApprovedEvent{Approval: run.Approval{Gate: gateRef(f.run), Deciders: by, Notes: "Last.", Earlier: []run.Note{{By: by[0], Text: "First."}}, NoteCount: 2}})
+		if got := effects[run.GiveFeedback](f); len(got) != 2 || got[0].Text != "First." || got[0].Author != "Ana" || got[1].Text != "Last." || got[1].Source != "human" {
+			t.Errorf("%s: notes %+v", kind, got)
+		}
+	}
+}
+
 // TestGateStale: a decision about another gate, revision or digest is refused and
 // nothing is decided; a gate that expired is not approved.
 func TestGateStale(t *testing.T) {

@@ -47,6 +47,7 @@ func (m *move) approved(a Approval, bypass bool) error {
 	} else {
 		m.closeGate(GateSatisfied)
 	}
+	m.notes(a)
 	if err := m.granted(g, a); err != nil {
 		return err
 	}
@@ -55,6 +56,17 @@ func (m *move) approved(a Approval, bypass bool) error {
 		m.r.Dispatched = nil
 	}
 	return nil
+}
+
+// notes keeps what the approvers left for the agent, whatever the approval leads to: the next invocation of an agent for this
+// run reads it. Where none follows it stays on the record.
+func (m *move) notes(a Approval) {
+	for _, n := range a.Earlier {
+		m.do(GiveFeedback{Source: "human", Text: n.Text, Author: n.By.Name})
+	}
+	if a.Notes != "" {
+		m.do(GiveFeedback{Source: "human", Text: a.Notes})
+	}
 }
 
 // granted goes where an approval of this kind of gate leads.
@@ -99,9 +111,6 @@ func (m *move) granted(g Gate, a Approval) error {
 // dispatch gives the approved work to the queue in the same transaction: that
 // item is the ticket that is consumed once (D-2).
 func (m *move) dispatch(g Gate, to State, a Approval) error {
-	if a.Notes != "" {
-		m.do(GiveFeedback{Source: "human", Text: a.Notes})
-	}
 	m.r.State = to
 	m.r.Dispatched = new(g)
 	m.enqueue(to.Phase(), 0)

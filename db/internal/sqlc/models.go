@@ -125,6 +125,7 @@ type Decision struct {
 	PolicyVersion   string     `json:"policy_version"`
 	At              time.Time  `json:"at"`
 	Seq             *int64     `json:"seq"`
+	Notes           int32      `json:"notes"`
 }
 
 type Draft struct {

@@ -519,7 +519,7 @@ func (q *Queries) PageAttempts(ctx context.Context, db DBTX, tenantID uuid.UUID,
 }
 
 const pageDecisions = `-- name: PageDecisions :many
-SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at
+SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at, d.notes
 FROM decisions d JOIN users u ON u.id = d.user_id
 WHERE d.tenant_id = $1 AND d.gate_id = $2 ORDER BY d.seq
 `
@@ -537,6 +537,7 @@ type PageDecisionsRow struct {
 	Extra           bool       `json:"extra"`
 	CarriedOverFrom *uuid.UUID `json:"carried_over_from"`
 	At              time.Time  `json:"at"`
+	Notes           int32      `json:"notes"`
 }
 
 func (q *Queries) PageDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID, gateID uuid.UUID) ([]PageDecisionsRow, error) {
@@ -561,6 +562,7 @@ func (q *Queries) PageDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID
 			&i.Extra,
 			&i.CarriedOverFrom,
 			&i.At,
+			&i.Notes,
 		); err != nil {
 			return nil, err
 		}
