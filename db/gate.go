@@ -153,6 +153,10 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 	if late, err := s.lateVerdict(ctx, tx, v, h, rules, f, &ack); late || err != nil {
 		return ack, nil, err
 	}
+	if h.gate.State == string(run.GateExpired) && v.Verdict != policy.Reject {
+		return ack, nil, fault.Newf(fault.Gone, "Nothing was %s: this request expired at %s. Ask again first.", past(v.Verdict), h.gate.ExpiresAt.UTC().Format("15:04 UTC on 2 January")).
+			WithCode("gate_expired").WithState(string(h.run.State))
+	}
 	if ok, why := policy.MayDecide(rules, f, policy.Actor{User: v.By.User.String(), Roles: v.By.Roles, LivePerson: v.By.Live}, v.Verdict); !ok {
 		if already(f.Gate, v) {
 			ack.Outcome, ack.Words = "recorded", policy.Count(rules, f).Words

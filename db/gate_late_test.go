@@ -20,7 +20,7 @@ import (
 func TestLateVerdicts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{})
-	for verdict, says := range map[policy.GateVerdict]string{policy.RequestChanges: "Approver 2 asked for changes", policy.Reject: "Approver 2 rejected it"} {
+	for verdict, says := range map[policy.GateVerdict]string{policy.RequestChanges: "Approver 2 requested changes", policy.Reject: "Approver 2 rejected it"} {
 		at := w.at(t, run.WaitingForApproval)
 		late := got(w.Verdict(t.Context(), at.Ref, w.Approvers[0], policy.Approve, ""))(t)
 		got(w.Decide(t.Context(), at.Ref, w.Approvers[1], verdict, "Because."))(t)
@@ -31,7 +31,7 @@ func TestLateVerdicts(t *testing.T) {
 	at := w.at(t, run.WaitingForApproval)
 	late := got(w.Verdict(t.Context(), at.Ref, w.Approvers[0], policy.Approve, ""))(t)
 	got(w.Cancel(t.Context(), at.Ref))(t)
-	w.undecided(t, at.Ref, late, fault.Gone, "Nothing was approved: this request is cancelled")
+	w.undecided(t, at.Ref, late, fault.Gone, "Nothing was approved: the run was cancelled by ")
 	// A5 is for those who may decide and saw what was approved; nobody else's is kept.
 	at = w.at(t, run.WaitingForApproval)
 	good := got(w.Verdict(t.Context(), at.Ref, w.Approvers[1], policy.Approve, ""))(t)
@@ -73,7 +73,7 @@ func TestWithdraw(t *testing.T) {
 	}
 	got(w.ClaimRun(t.Context(), w.Workers[0], at.Ref))(t)
 	_, err := w.Withdraw(t.Context(), gate.ID, w.Approvers[0])
-	refusal(t, err, fault.Conflict, "Nothing was withdrawn: a worker has started already")
+	refusal(t, err, fault.Conflict, "Nothing was withdrawn: a worker already started at ")
 	w.replays(t)
 }
 
@@ -136,11 +136,11 @@ func TestExpiredGate(t *testing.T) {
 		t.Errorf("an expired gate is due again: %d", n)
 	}
 	_, err := w.Store.Decide(t.Context(), old)
-	if f := refusal(t, err, fault.Forbidden, "Nothing was approved: this gate has expired"); f.Code == "" {
+	if f := refusal(t, err, fault.Gone, "Nothing was approved: this request expired at "); f.Code == "" {
 		t.Error("the refusal has no code")
 	}
 	_, err = w.Decide(t.Context(), at.Ref, w.Approvers[0], policy.RequestChanges, "x")
-	refusal(t, err, fault.Gone, "Nothing was decided: this request has expired")
+	refusal(t, err, fault.Gone, "Nothing was sent back: this request expired at ")
 	got(w.AskAgain(t.Context(), gates[0].Gate, w.Requester, ""))(t)
 	old.Key = w.Key("again")
 	w.undecided(t, at.Ref, old, fault.Conflict, "Nothing was decided: what you saw has changed")

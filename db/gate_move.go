@@ -80,10 +80,12 @@ func (s *Store) moveGateTx(ctx context.Context, tx pgx.Tx, in Request, by Decide
 	if !by.Live {
 		return Ack{}, nil, fault.New(fault.Forbidden, "Nothing was changed: only a person with a live login does this, never an API or worker token.")
 	}
-	steps, err := reduceAll(h.run, run.Event{ID: what + "/" + gate.String() + "/" + by.User.String() + "/" + in.Key, By: by.actor(), At: h.now, Payload: event(h, rules)})
-	if _, held := errors.AsType[*run.LeaseHeldError](err); held && what == withdrawn {
-		err = &run.GateError{Why: "claimed"}
+	if what == withdrawn {
+		if err := s.mayWithdraw(ctx, tx, h); err != nil {
+			return Ack{}, nil, err
+		}
 	}
+	steps, err := reduceAll(h.run, run.Event{ID: what + "/" + gate.String() + "/" + by.User.String() + "/" + in.Key, By: by.actor(), At: h.now, Payload: event(h, rules)})
 	if err != nil {
 		return Ack{}, nil, refused(err, h.run)
 	}
@@ -111,4 +113,30 @@ func (s *Store) moveGateTx(ctx context.Context, tx pgx.Tx, in Request, by Decide
 	}
 	after := steps[len(steps)-1].res.Run
 	return Ack{Run: after.ID, State: after.State, Version: after.Version}, w, nil
+}
+
+// mayWithdraw refuses to take back what is not there any more, or what somebody works on already (A31).
+func (s *Store) mayWithdraw(ctx context.Context, tx pgx.Tx, h held) error {
+	none := fault.New(fault.Conflict, "Nothing was withdrawn: no approval stands at this gate.").WithCode("gate_closed").WithState(string(h.run.State))
+	switch {
+	case h.gate.State != string(run.GateSatisfied) || h.gate.ClosedAt == nil:
+		return none
+	case h.run.Dispatched != nil && h.run.Dispatched.ID == h.gate.ID && h.run.Lease == nil:
+		return nil
+	}
+	at, err := s.q.FirstClaimAfter(ctx, tx, h.run.Tenant, h.run.ID, *h.gate.ClosedAt)
+	switch {
+	case err == nil:
+		who := "a worker"
+		if h.gate.Kind == string(run.GatePlan) {
+			who = "the agent"
+		}
+		return fault.Newf(fault.Conflict, "Nothing was withdrawn: %s already started at %s.", who, at.UTC().Format("15:04:05 UTC")).
+			WithCode("already_started").WithState(string(h.run.State))
+	case !errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("look for the start of the work: %w", err)
+	case h.run.State.Terminal():
+		return fault.Newf(fault.Conflict, "Nothing was withdrawn: the run is already %s.", h.run.State).WithCode("run_ended").WithState(string(h.run.State))
+	}
+	return none
 }

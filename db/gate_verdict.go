@@ -43,14 +43,36 @@ func (s *Store) lateVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, r
 	}
 	who, at := s.lastDecider(ctx, tx, h)
 	what := map[run.GateState]string{run.GateSatisfied: "approved it", run.GateBypassed: "bypassed it",
-		run.GateChangesRequested: "asked for changes", run.GateRejected: "rejected it"}[state]
-	kind := fault.Conflict
+		run.GateChangesRequested: "requested changes", run.GateRejected: "rejected it"}[state]
+	switch {
+	case state == run.GatePreparing:
+		return true, fault.Newf(fault.Conflict, "Nothing was %s: the agent is preparing revision %d. Decisions open when it is ready.", past(v.Verdict), h.gate.Revision).WithCode("gate_closed")
+	case state == run.GateCancelled && h.run.Cancel != nil:
+		return true, fault.New(fault.Gone, "Nothing was "+past(v.Verdict)+": "+cancelledWords(*h.run.Cancel)).WithCode("gate_closed")
+	}
+	kind, code := fault.Conflict, "gate_closed"
+	if state == run.GateChangesRequested {
+		code = "changes_requested"
+	}
 	sentence := fmt.Sprintf("Nothing was %s: %s %s %s ago.", past(v.Verdict), who, what, ago(h.now.Sub(at)))
 	if what == "" {
 		kind = fault.Gone
 		sentence = fmt.Sprintf("Nothing was %s: this request is %s, and the run is %s.", past(v.Verdict), state, h.run.State)
 	}
-	return true, fault.New(kind, sentence).WithCode("gate_closed")
+	return true, fault.New(kind, sentence).WithCode(code)
+}
+
+// cancelledWords says who cancelled a run, when and why (A23).
+func cancelledWords(c run.Cancel) string {
+	words := "the run was cancelled"
+	if c.By.Name != "" {
+		words += " by " + c.By.Name
+	}
+	words += " at " + c.At.UTC().Format("15:04 UTC")
+	if c.Reason != "" {
+		words += ": “" + c.Reason + "”"
+	}
+	return words + "."
 }
 
 func (s *Store) lastDecider(ctx context.Context, tx pgx.Tx, h held) (string, time.Time) {
@@ -75,9 +97,6 @@ func (s *Store) lastDecider(ctx context.Context, tx pgx.Tx, h held) (string, tim
 func (s *Store) checkVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, rules policy.Rules, f policy.Facts) error {
 	if v.Revision != int(h.gate.Revision) || v.Digest != h.gate.Digest {
 		return refused(&run.GateError{Why: "stale", Gate: h.run.Gate}, h.run)
-	}
-	if h.gate.State == string(run.GateExpired) && v.Verdict != policy.Reject {
-		return refused(&run.GateError{Why: "expired", Gate: h.run.Gate}, h.run)
 	}
 	if v.Verdict == policy.RequestChanges && v.Text == "" {
 		return fault.New(fault.Invalid, "Nothing was sent back: say what should change; the agent gets exactly this text.").WithField("text").WithCode("text_required")

@@ -47,6 +47,9 @@ func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
 		MayWithdraw: i.State == run.GateSatisfied && g.run.Dispatched != nil && g.run.Dispatched.ID == i.ID && p.mayDecide(i.Role),
 		Quorum:      []web.QuorumRow{{Requirement: fmt.Sprintf("Approvals by the role %s", i.Role), Have: g.standing.Tally.Approvals, Need: i.Quorum}},
 	}
+	if i.State == run.GateSatisfied && g.run.Dispatched != nil && g.run.Dispatched.ID == i.ID && i.ClosedAt != nil {
+		d.WaitsSince = i.ClosedAt.UTC()
+	}
 	if d.Base == "" {
 		d.Base = g.run.DefaultBranch
 	}

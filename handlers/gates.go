@@ -274,6 +274,9 @@ func refusal(f *fault.Error, v url.Values) *web.Outcome {
 		o.Kind = web.OutcomeGone
 	case f.Kind == fault.Forbidden:
 		o.Kind = web.OutcomeForbidden
+	case f.Code == "changes_requested":
+		o.Kind = web.OutcomeDecided
+		o.Links = []web.Link{{Text: "See the request", Href: gate + "#decisions"}}
 	case f.Kind == fault.Conflict:
 		o.Kind = web.OutcomeDecided
 		o.Links = []web.Link{{Text: "Open the current state", Href: gate}}
@@ -374,9 +377,33 @@ func (s *server) moveGate(w http.ResponseWriter, r *http.Request, done string, d
 		return err
 	}
 	if _, err := do(in, id, values); err != nil {
-		return err
+		return s.notMoved(w, r, id, err)
 	}
 	return see(w, r, web.GateURL(typeid.Format(typeid.Gate, id))+"?done="+done)
+}
+
+// notMoved answers a move that came too late with the gate as it is now and the way on: what somebody works on already can
+// only be cancelled (A31).
+func (s *server) notMoved(w http.ResponseWriter, r *http.Request, id uuid.UUID, err error) error {
+	f, ok := fault.Find(err)
+	if !ok || f.Kind != fault.Conflict && f.Kind != fault.Gone {
+		return err
+	}
+	s.note(r, err)
+	o := &web.Outcome{Kind: web.OutcomeDecided, Title: f.Sentence}
+	if f.Code == "already_started" {
+		g, gateErr := s.store.Gate(r.Context(), who(r).tenant, id)
+		switch {
+		case gateErr != nil:
+			return gateErr
+		case g.RunState.Terminal():
+		case who(r).has(policy.RoleRequester) || who(r).has(policy.RoleAdmin):
+			o.Links = []web.Link{{Text: "Cancel the run", Href: web.RunCancelURL(typeid.Format(typeid.Run, g.Run))}}
+		default:
+			o.Text = "A requester or an administrator can cancel the run."
+		}
+	}
+	return s.gatePage(w, r, status(f.Kind), id, o, nil)
 }
 
 // mayMove holds that asking again and withdrawing are for those who may decide there.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -138,7 +139,7 @@ func TestWithdraw(t *testing.T) {
 	w := newWorld(t)
 	w.signedIn(t, rita).submit(t, "Replace one word.")
 	k := w.worker(t, "one")
-	gate, _ := w.waiting(t, k)
+	gate, run := w.waiting(t, k)
 	b := w.signedIn(t, ana)
 	approve := func() {
 		form := b.gateForm(t, gate)
@@ -152,5 +153,42 @@ func TestWithdraw(t *testing.T) {
 	k.claim(t, "publish")
 	form := fields(withdraw)
 	form.Set("idempotency_key", "another-key-0123456789")
-	b.post(t, "/gates/"+gate+"/withdraw", form).want(t, http.StatusConflict)
+	late := b.post(t, "/gates/"+gate+"/withdraw", form).want(t, http.StatusConflict).page(t)
+	said := late.Find("#gate-panel .outcome").Text()
+	if !regexp.MustCompile(`^\s*Nothing was withdrawn: a worker already started at \d\d:\d\d:\d\d UTC\.`).MatchString(said) || !strings.Contains(said, "A requester or an administrator can cancel the run.") {
+		t.Errorf("too late to withdraw: %q", said)
+	}
+	// Whoever may cancel gets the link to it.
+	both := w.signedIn(t, idPerson{sub: "both", name: "Both", groups: []string{"requesters", "approvers"}})
+	form.Set("idempotency_key", "a-third-key-0123456789")
+	link := both.post(t, "/gates/"+gate+"/withdraw", form).want(t, http.StatusConflict).page(t).Find("#gate-panel .outcome a")
+	if href, _ := link.Attr("href"); href != "/runs/"+run+"/cancel" || link.Text() != "Cancel the run" {
+		t.Errorf("the way on is %q to %q", link.Text(), href)
+	}
+}
+
+// A5, A6: who comes second is told who was first and when: an approval is kept as not needed, one after a request for changes
+// approves nothing and leads to the request.
+func TestTheSecondOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, second, k := w.signedIn(t, ana), w.signedIn(t, ben), w.worker(t, "one")
+	decide := func(verdict string) answer {
+		w.signedIn(t, rita).submit(t, "Replace one word.")
+		gate, _ := w.waiting(t, k)
+		mine, late := first.gateForm(t, gate), second.gateForm(t, gate)
+		mine.Set("verdict", verdict)
+		mine.Set("text", "Name the test.")
+		late.Set("verdict", "approve")
+		first.post(t, "/gates/"+gate+"/decisions", mine).want(t, http.StatusSeeOther)
+		return second.post(t, "/gates/"+gate+"/decisions", late, "HX-Request", "true")
+	}
+	if said := decide("approve").want(t, http.StatusOK).page(t).Find(".outcome").Text(); !strings.Contains(said, "Already approved by Ana Approver ") || !strings.Contains(said, " ago. Yours is recorded too; it was not needed.") {
+		t.Errorf("the second approval: %s", said)
+	}
+	page := decide("request_changes").want(t, http.StatusConflict).page(t)
+	said := page.Find(".outcome").Text()
+	if href, _ := page.Find(".outcome a").Attr("href"); !strings.Contains(said, "Nothing was approved: Ana Approver requested changes ") || !strings.HasSuffix(href, "#decisions") || !strings.Contains(page.Find("#decisions").Text(), "Name the test.") {
+		t.Errorf("an approval after a request for changes: %s, %q", said, href)
+	}
 }

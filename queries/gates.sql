@@ -64,3 +64,7 @@ WHERE tenant_id = $1 AND run_id = $2 AND kind = 'human_approval_required' ORDER 
 -- name: DropGateNotes :exec
 -- What the approvals of a gate left for the agent; they were withdrawn before anybody worked on them. The events keep them.
 DELETE FROM feedback WHERE tenant_id = $1 AND run_id = $2 AND gate_id = $3 AND source = 'human';
+
+-- name: FirstClaimAfter :one
+-- When work on what a gate let through began.
+SELECT at FROM run_events WHERE tenant_id = @tenant_id AND run_id = @run_id AND kind = 'lease_acquired' AND at >= @closed_at ORDER BY seq LIMIT 1;

@@ -75,6 +75,8 @@ type GatePanelData struct {
 	WhoCan      string // "approvers of acme/api (2)"
 	MayReopen   bool   // expired
 	MayWithdraw bool   // satisfied and unclaimed
+	// WaitsSince is when the gate was satisfied while no worker has taken what it let through; else zero.
+	WaitsSince time.Time
 
 	Quorum    []QuorumRow
 	Decisions []DecisionView // of this revision

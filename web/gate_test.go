@@ -3,6 +3,7 @@ package web_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -90,6 +91,20 @@ func TestRefusalsSayFirstThatNothingHappened(t *testing.T) {
 			if p.text != "my careful words" {
 				t.Errorf("%s (may decide: %v): text is %q", kind, may, p.text)
 			}
+		}
+	}
+}
+
+// TestApprovedAndUnclaimed: A32, what was approved and nobody took is said, and is a problem after a minute.
+func TestApprovedAndUnclaimed(t *testing.T) {
+	t.Parallel()
+	for wait, want := range map[time.Duration]string{
+		42 * time.Second: "Approved, waiting for a worker (42 s in the queue).", 3 * time.Minute: "Approved 3 min ago, and no worker has taken it.",
+	} {
+		d := sampleGatePanel()
+		d.State, d.WaitsSince = "satisfied", d.Now.Add(-wait)
+		if text := render(t, web.GatePanel(d)); !strings.Contains(text, want) || strings.Contains(text, "Nothing is lost") != (wait > time.Minute) {
+			t.Errorf("after %s: %s", wait, text)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"time"
 
 	"signalbox/web/ui"
 )
@@ -189,6 +190,9 @@ func closedSentence(d GatePanelData) string {
 	case "preparing":
 		return fmt.Sprintf("The agent is preparing revision %d. Decisions open when it is ready.", max(d.Revision, 1))
 	case "satisfied":
+		if !d.WaitsSince.IsZero() {
+			return fmt.Sprintf("Approved, waiting for a worker (%s in the queue).", ui.Rough(d.Now.Sub(d.WaitsSince)))
+		}
 		if d.RunState == "PR_CREATING" {
 			return "Approved. The pull request is being opened."
 		}
@@ -208,6 +212,17 @@ func closedSentence(d GatePanelData) string {
 	default:
 		return "There is nothing to decide here."
 	}
+}
+
+// unclaimed is how long what was approved may wait for a worker before the page calls that a problem (A32).
+const unclaimed = time.Minute
+
+// overdue says that nobody has taken what was approved; empty while that is no problem.
+func overdue(d GatePanelData) string {
+	if wait := d.Now.Sub(d.WaitsSince); !d.WaitsSince.IsZero() && wait > unclaimed {
+		return fmt.Sprintf("Approved %s ago, and no worker has taken it.", ui.Rough(wait))
+	}
+	return ""
 }
 
 func outcomeTitle(o Outcome) string {
