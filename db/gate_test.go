@@ -200,7 +200,7 @@ func TestStaleDigest(t *testing.T) {
 	got(l.Verify(t.Context(), db.VerificationRecord{Passed: true}))(t)
 	got(l.Judge(t.Context(), run.VerdictPass, 1))(t)
 	must(t, w.Is(t.Context(), at.Ref, run.WaitingForApproval))
-	w.undecided(t, at.Ref, v, fault.Conflict, "Nothing was approved: Approver 2 asked for changes")
+	w.undecided(t, at.Ref, v, fault.Conflict, "Nothing was approved: Approver 2 requested changes")
 	if now := got(w.Verdict(t.Context(), at.Ref, w.Approvers[0], policy.Approve, ""))(t); now.Digest == v.Digest || now.Gate == v.Gate || now.Revision != 2 {
 		t.Errorf("the new revision is %d with digest %s", now.Revision, now.Digest)
 	}
