@@ -23,13 +23,24 @@ type WaitingGate struct {
 	RiskReasons   []string
 	// Approved says that this person approved the present revision.
 	Approved bool
+	// Shape is equal for patches that look alike; empty at other gates.
+	Shape string
+	// Turn is what people say about whose turn it is.
+	Turn Turn
 }
 
-// WaitingFilter says whose open gates are asked for: those that the person may decide (Mine), or all others.
+// The lists of open gates.
+const (
+	WaitingMine    = "mine"    // the person may decide them
+	WaitingSnoozed = "snoozed" // the person may, and has put them off
+	WaitingOthers  = "others"  // all others
+)
+
+// WaitingFilter says whose open gates are asked for.
 type WaitingFilter struct {
 	User  uuid.UUID
 	Roles []policy.Role
-	Mine  bool
+	List  string // WaitingMine, WaitingSnoozed or WaitingOthers
 	Limit int32
 }
 
@@ -39,7 +50,7 @@ func (s *Store) WaitingGates(ctx context.Context, tenant uuid.UUID, f WaitingFil
 	for _, r := range f.Roles {
 		names = append(names, string(r))
 	}
-	ids, err := s.q.WaitingGates(ctx, s.pool, sqlc.WaitingGatesParams{TenantID: tenant, Mine: f.Mine, Roles: names, UserID: f.User, Count: f.Limit})
+	ids, err := s.q.WaitingGates(ctx, s.pool, sqlc.WaitingGatesParams{TenantID: tenant, List: f.List, Roles: names, UserID: f.User, Count: f.Limit})
 	if err != nil {
 		return nil, fmt.Errorf("list open gates: %w", err)
 	}
@@ -55,9 +66,13 @@ func (s *Store) WaitingGates(ctx context.Context, tenant uuid.UUID, f WaitingFil
 	for _, id := range approved {
 		done[id] = true
 	}
+	turns, err := s.turns(ctx, tenant, ids, f.User)
+	if err != nil {
+		return nil, err
+	}
 	all := make([]WaitingGate, 0, len(gates))
 	for _, g := range gates {
-		all = append(all, WaitingGate{GateInfo: g, Approved: done[g.ID]})
+		all = append(all, WaitingGate{GateInfo: g, Approved: done[g.ID], Turn: turns[g.ID]})
 	}
 	return all, s.rateGates(ctx, tenant, all)
 }
@@ -91,6 +106,7 @@ func (s *Store) rateGates(ctx context.Context, tenant uuid.UUID, all []WaitingGa
 			if err := json.Unmarshal(raw, &known); err != nil {
 				return fmt.Errorf("read the parsed patch: %w", err)
 			}
+			all[i].Shape = known.Facts.Shape
 			f.ProtectedHits = patch.Screen(known.Facts, screen(rules, run.Contract{}, nil, nil)).Protected
 			for _, x := range known.Hidden {
 				f.HiddenText = append(f.HiddenText, x.String())

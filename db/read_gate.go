@@ -181,7 +181,7 @@ func (s *Store) MyTurn(ctx context.Context, tenant, user uuid.UUID, roles []poli
 	for _, r := range roles {
 		names = append(names, string(r))
 	}
-	n, err := s.q.CountMyGates(ctx, s.pool, tenant, names, user)
+	n, err := s.q.CountMyGates(ctx, s.pool, user, tenant, names)
 	if err != nil {
 		return 0, fmt.Errorf("count gates: %w", err)
 	}

@@ -148,7 +148,9 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	cannot := map[string]string{
 		"tasks_state_check": "only the reducer sets it", "tasks_max_runs_check": "checked by policy", "tasks_runs_check": "held by the reducer",
 		"tasks_terminal_check": "held by the reducer", "worker_boots_state_check": "only the server sets it", "operations_state_check": "only the server sets it",
-		"decisions_verdict_check": "policy refuses other words before", "artifacts_content_key": "a repeat is the same artifact",
+		"decisions_verdict_check": "policy refuses other words before", "decisions_notes_check": "counted by the server",
+		"turns_pk": "upserted", "turns_gate_fk": "the gate is locked before", "turns_user_fk": "taken from the login", "turns_passed_to_fk": "chosen from those who may decide",
+		"turns_given_by_fk": "taken from the login", "artifacts_content_key": "a repeat is the same artifact",
 		"steps_lease_call_key": "a repeat is the same step", "operations_identity_key": "a repeat is the same operation",
 		"pull_requests_number_key": "numbered under the repository's lock", "task_templates_name_key": "no request makes templates yet",
 		"idempotency_keys_pk": "a repeat is answered", "memberships_pk": "upserted", "group_roles_pk": "upserted", "drafts_pk": "upserted",

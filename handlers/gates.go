@@ -104,6 +104,15 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 		h.Set("HX-Reswap", "outerHTML")
 	}
 	data := web.GatePageData{Shell: s.shell(r), Panel: panel, Live: g.open(), History: decisionViews(g)}
+	if data.Live {
+		turn, err := s.store.Turn(r.Context(), who(r).tenant, id, who(r).user)
+		if err != nil {
+			return err
+		}
+		if data.Turn, err = s.turnTaker(r).view(g.info, turn); err != nil {
+			return err
+		}
+	}
 	if data.Evidence, err = s.evidenceView(r, g.run, g.standing); err != nil {
 		return err
 	}

@@ -24,12 +24,17 @@ const (
 // getInbox shows whose turn it is.
 func (s *server) getInbox(w http.ResponseWriter, r *http.Request) error {
 	p := who(r)
-	filter := db.WaitingFilter{User: p.user, Roles: p.roles, Mine: true, Limit: mineLimit}
+	filter := db.WaitingFilter{User: p.user, Roles: p.roles, List: db.WaitingMine, Limit: mineLimit}
 	mine, err := s.store.WaitingGates(r.Context(), p.tenant, filter)
 	if err != nil {
 		return err
 	}
-	filter.Mine, filter.Limit = false, othersLimit+1
+	filter.List = db.WaitingSnoozed
+	snoozed, err := s.store.WaitingGates(r.Context(), p.tenant, filter)
+	if err != nil {
+		return err
+	}
+	filter.List, filter.Limit = db.WaitingOthers, othersLimit+1
 	others, err := s.store.WaitingGates(r.Context(), p.tenant, filter)
 	if err != nil {
 		return err
@@ -39,11 +44,22 @@ func (s *server) getInbox(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := web.InboxPageData{Shell: s.shell(r), Group: r.URL.Query().Get("group"), MoreOthers: len(others) > othersLimit}
-	for _, g := range mine {
-		data.Mine = append(data.Mine, inboxItem(g, whyMine(g)))
-	}
-	for _, g := range others[:min(len(others), othersLimit)] {
-		data.Others = append(data.Others, inboxItem(g, whyNotMine(g, p)))
+	turns := s.turnTaker(r)
+	for _, list := range []struct {
+		gates []db.WaitingGate
+		into  *[]web.InboxItem
+		why   func(db.WaitingGate) string
+	}{
+		{mine, &data.Mine, whyMine}, {snoozed, &data.Snoozed, whyMine},
+		{others[:min(len(others), othersLimit)], &data.Others, func(g db.WaitingGate) string { return whyNotMine(g, p) }},
+	} {
+		for _, g := range list.gates {
+			item := inboxItem(g, list.why(g))
+			if item.Turn, err = turns.view(g.GateInfo, g.Turn); err != nil {
+				return err
+			}
+			*list.into = append(*list.into, item)
+		}
 	}
 	for _, g := range recent {
 		data.Recent = append(data.Recent, web.InboxDecided{
@@ -58,6 +74,8 @@ func whyMine(g db.WaitingGate) string { return fmt.Sprintf("You hold the role %s
 // whyNotMine says who is awaited, and why it is not this person.
 func whyNotMine(g db.WaitingGate, p *principal) string {
 	switch {
+	case g.Turn.PassedTo != "":
+		return fmt.Sprintf("You hold the role %s, and may still decide.", g.Role)
 	case g.Approved:
 		return fmt.Sprintf("You approved this; it waits for another person with the role %s.", g.Role)
 	case g.RequestedBy == p.user:
@@ -71,7 +89,7 @@ func inboxItem(g db.WaitingGate, why string) web.InboxItem {
 	item := web.InboxItem{
 		GateID: typeid.Format(typeid.Gate, g.ID), Kind: string(g.Kind), State: string(g.State), Revision: g.Revision, TaskID: typeid.Format(typeid.Task, g.Task),
 		Title: g.TaskTitle, Repository: g.RepositoryName, RunID: typeid.Format(typeid.Run, g.Run), Requester: g.Requester, Risk: string(g.EffectiveRisk),
-		RiskReason: strings.Join(g.RiskReasons, " "), QuorumHave: g.Approvals, QuorumNeed: g.Quorum, Why: why, WaitingSince: g.OpenedAt, ExpiresAt: g.ExpiresAt,
+		RiskReason: strings.Join(g.RiskReasons, " "), QuorumHave: g.Approvals, QuorumNeed: g.Quorum, Why: why, WaitingSince: g.OpenedAt, ExpiresAt: g.ExpiresAt, Shape: g.Shape,
 	}
 	if item.RiskReason == "" {
 		item.RiskReason = "As the task says."

@@ -129,6 +129,7 @@ func (s *server) routes() []route {
 		page(post, "/gates/{id}/notes", decider, s.postNotes),
 		page(post, "/gates/{id}/reopen", decider, s.postReopen),
 		page(post, "/gates/{id}/withdraw", decider, s.postWithdraw),
+		page(post, "/gates/{id}/turn", decider, s.postTurn),
 		page(post, "/drafts/{key}", member, s.postDraft),
 		page(post, "/drafts/{key}/discard", member, s.postDraftDiscard),
 

@@ -78,6 +78,16 @@ func flash(r *http.Request) *web.Flash {
 		return web.Done("The text was discarded.")
 	case "notes-kept":
 		return web.Done("What you wrote is kept. Nothing is decided yet.")
+	case "snoozed":
+		return web.Done("It is put off, and listed under Snoozed.")
+	case "back":
+		return web.Done("It is back in your list.")
+	case "claimed":
+		return web.Done("Others see for 30 minutes that you are on it.")
+	case "released":
+		return web.Done("You are not on it any more.")
+	case "passed":
+		return web.Done("The turn was passed on.")
 	case "asked-again":
 		return web.Done("The request is open again.")
 	case "withdrawn":

@@ -121,7 +121,10 @@ ORDER BY g.closed_at DESC LIMIT @count;
 
 -- name: CountMyGates :one
 SELECT count(*)::bigint AS gates FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
-WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND g.role = ANY(@roles::text[]) AND t.requested_by <> @user_id::uuid
+LEFT JOIN turns m ON m.tenant_id = g.tenant_id AND m.gate_id = g.id AND m.user_id = @user_id::uuid
+WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND g.role = ANY(@roles::text[]) AND t.requested_by <> @user_id
+  AND (m.passed_to IS NULL OR m.passed_revision <> g.revision)
+  AND (m.snooze_revision IS NULL OR m.snooze_revision <> g.revision OR g.state <> 'open' OR m.snooze_until <= now())
   AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.user_id = @user_id AND d.verdict = 'approve');
 
 -- name: PageDecisions :many

@@ -18,6 +18,7 @@ type GatePageData struct {
 	Evidence Evidence
 	History  []DecisionView // all revisions, newest first
 	Live     bool
+	Turn     TurnView // of an open gate
 }
 
 // GateFilePageData is the page of one file of a gate's patch.

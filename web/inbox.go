@@ -16,8 +16,9 @@ import (
 // InboxPageData is the home page: whose turn it is.
 type InboxPageData struct {
 	Shell
-	Group      string      // repository, risk, or anything else for one list
+	Group      string      // one of the groupings, or anything else for one list
 	Mine       []InboxItem // this person may act
+	Snoozed    []InboxItem // this person may act, and has put them off
 	Others     []InboxItem // open, but waiting for somebody else
 	MoreOthers bool        // there are more than Others holds
 	Recent     []InboxDecided
@@ -44,6 +45,8 @@ type InboxItem struct {
 	Why          string // why me, or for Others: who is awaited
 	WaitingSince time.Time
 	ExpiresAt    time.Time // zero: does not expire
+	Shape        string    // equal for patches that look alike; empty where there is none
+	Turn         TurnView
 }
 
 // InboxDecided is a gate that was decided lately.
@@ -79,7 +82,7 @@ func inboxGroups(items []InboxItem, by string) []InboxGroup {
 	})
 	var groups []InboxGroup
 	for _, it := range sorted {
-		name := map[string]string{"repository": it.Repository, "risk": ui.RiskStatus(it.Risk).Word}[by]
+		name := map[string]string{"repository": it.Repository, "risk": ui.RiskStatus(it.Risk).Word, "requester": it.Requester, "shape": shapeName(it)}[by]
 		i := slices.IndexFunc(groups, func(g InboxGroup) bool { return g.Name == name })
 		if i < 0 {
 			groups, i = append(groups, InboxGroup{Name: name}), len(groups)
@@ -89,11 +92,23 @@ func inboxGroups(items []InboxItem, by string) []InboxGroup {
 	return groups
 }
 
+// shapeName names what looks alike: the same lines changed in the same way, wherever they are.
+func shapeName(it InboxItem) string {
+	if it.Shape == "" {
+		return "Not a patch"
+	}
+	return "Change " + ui.Head(it.Shape)
+}
+
 // groupings are the ways to group, as addresses.
 func groupings(group string) []Option {
-	all := []Option{{Value: InboxURL + "?group=none", Label: "None"}, {Value: InboxURL + "?group=repository", Label: "Repository"}, {Value: InboxURL + "?group=risk", Label: "Risk"}}
-	chosen := slices.Index([]string{"repository", "risk"}, group) + 1
+	all := []Option{{Value: "none", Label: "None"}, {Value: "repository", Label: "Repository"}, {Value: "risk", Label: "Risk"}, {Value: "requester", Label: "Requester"},
+		{Value: "shape", Label: "Shape of the change"}}
+	chosen := max(slices.IndexFunc(all, func(o Option) bool { return o.Value == group }), 0)
 	all[chosen].Selected = true
+	for i := range all {
+		all[i].Value = InboxURL + "?group=" + all[i].Value
+	}
 	return all
 }
 

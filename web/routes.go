@@ -181,6 +181,9 @@ func GateDecisionsURL(id string) string { return sub("/gates", id, "decisions") 
 // GateReopenURL takes the POST of "Ask again".
 func GateReopenURL(id string) string { return sub("/gates", id, "reopen") }
 
+// GateTurnURL takes the POST that puts a gate off, claims it or passes it on.
+func GateTurnURL(id string) string { return sub("/gates", id, "turn") }
+
 // GateWithdrawURL takes the POST that withdraws an approval nobody has acted on.
 func GateWithdrawURL(id string) string { return sub("/gates", id, "withdraw") }
 

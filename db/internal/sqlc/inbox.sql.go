@@ -70,29 +70,34 @@ func (q *Queries) PatchesByArtifact(ctx context.Context, db DBTX, tenantID uuid.
 const waitingGates = `-- name: WaitingGates :many
 
 SELECT g.id FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
-WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired')
-  AND $2::boolean = (g.role = ANY($3::text[]) AND t.requested_by <> $4::uuid
-    AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.user_id = $4 AND d.verdict = 'approve'))
+LEFT JOIN turns m ON m.tenant_id = g.tenant_id AND m.gate_id = g.id AND m.user_id = $1::uuid
+WHERE g.tenant_id = $2 AND g.state IN ('open', 'expired')
+  AND $3::text = CASE
+    WHEN g.role <> ALL($4::text[]) OR t.requested_by = $1 OR m.passed_to IS NOT NULL AND m.passed_revision = g.revision
+      OR EXISTS (SELECT 1 FROM decisions d WHERE d.gate_id = g.id AND d.revision = g.revision AND d.user_id = $1 AND d.verdict = 'approve') THEN 'others'
+    WHEN m.snooze_revision = g.revision AND g.state = 'open' AND (m.snooze_until IS NULL OR m.snooze_until > now()) THEN 'snoozed'
+    ELSE 'mine' END
 ORDER BY g.expires_at, g.id
 LIMIT $5
 `
 
 type WaitingGatesParams struct {
-	TenantID uuid.UUID `json:"tenant_id"`
-	Mine     bool      `json:"mine"`
-	Roles    []string  `json:"roles"`
 	UserID   uuid.UUID `json:"user_id"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	List     string    `json:"list"`
+	Roles    []string  `json:"roles"`
 	Count    int32     `json:"count"`
 }
 
 // What "My turn" reads: whose turn it is at each open gate of a tenant.
-// Open gates, those that expire first; of a person (mine) or of everybody else. A person who approved this revision has done their part.
+// Open gates, those that expire first: a person's own (mine), those they put off (snoozed), or everybody else's (others). A person who
+// approved this revision has done their part, and one who passed it on, too.
 func (q *Queries) WaitingGates(ctx context.Context, db DBTX, arg WaitingGatesParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, waitingGates,
-		arg.TenantID,
-		arg.Mine,
-		arg.Roles,
 		arg.UserID,
+		arg.TenantID,
+		arg.List,
+		arg.Roles,
 		arg.Count,
 	)
 	if err != nil {

@@ -736,6 +736,19 @@ type Tenant struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+type Turn struct {
+	TenantID       uuid.UUID  `json:"tenant_id"`
+	GateID         uuid.UUID  `json:"gate_id"`
+	UserID         uuid.UUID  `json:"user_id"`
+	SnoozeRevision *int32     `json:"snooze_revision"`
+	SnoozeUntil    *time.Time `json:"snooze_until"`
+	ClaimedUntil   *time.Time `json:"claimed_until"`
+	PassedTo       *uuid.UUID `json:"passed_to"`
+	PassedRevision *int32     `json:"passed_revision"`
+	GivenBy        *uuid.UUID `json:"given_by"`
+	GivenAt        *time.Time `json:"given_at"`
+}
+
 type Usage struct {
 	ID              int64     `json:"id"`
 	TenantID        uuid.UUID `json:"tenant_id"`
