@@ -8,6 +8,7 @@ package sqlc
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -43,6 +44,28 @@ func (q *Queries) ApprovedGate(ctx context.Context, db DBTX, tenantID uuid.UUID,
 	return i, err
 }
 
+const dropGateNotes = `-- name: DropGateNotes :exec
+DELETE FROM feedback WHERE tenant_id = $1 AND run_id = $2 AND gate_id = $3 AND source = 'human'
+`
+
+// What the approvals of a gate left for the agent; they were withdrawn before anybody worked on them. The events keep them.
+func (q *Queries) DropGateNotes(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, gateID *uuid.UUID) error {
+	_, err := db.Exec(ctx, dropGateNotes, tenantID, runID, gateID)
+	return err
+}
+
+const firstClaimAfter = `-- name: FirstClaimAfter :one
+SELECT at FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = 'lease_acquired' AND at >= $3 ORDER BY seq LIMIT 1
+`
+
+// When work on what a gate let through began.
+func (q *Queries) FirstClaimAfter(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, closedAt time.Time) (time.Time, error) {
+	row := db.QueryRow(ctx, firstClaimAfter, tenantID, runID, closedAt)
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
+}
+
 const gate = `-- name: Gate :one
 SELECT id, tenant_id, run_id, task_id, kind, state, revision, digest, artifact_id, base_commit, quorum, role, policy_version, reasons, opened_at, expires_at, closed_at, escalated_at FROM gates WHERE tenant_id = $1 AND id = $2
 `
@@ -74,7 +97,7 @@ func (q *Queries) Gate(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid
 }
 
 const gateDecisions = `-- name: GateDecisions :many
-SELECT decisions.id, decisions.tenant_id, decisions.gate_id, decisions.revision, decisions.digest_seen, decisions.user_id, decisions.verdict, decisions.text, decisions.channel, decisions.auth_time, decisions.extra, decisions.carried_over_from, decisions.policy_version, decisions.at, decisions.seq, users.name FROM decisions JOIN users ON users.id = decisions.user_id
+SELECT decisions.id, decisions.tenant_id, decisions.gate_id, decisions.revision, decisions.digest_seen, decisions.user_id, decisions.verdict, decisions.text, decisions.channel, decisions.auth_time, decisions.extra, decisions.carried_over_from, decisions.policy_version, decisions.at, decisions.seq, decisions.notes, users.name FROM decisions JOIN users ON users.id = decisions.user_id
 WHERE decisions.tenant_id = $1 AND decisions.gate_id = $2 ORDER BY decisions.seq
 `
 
@@ -108,6 +131,7 @@ func (q *Queries) GateDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID
 			&i.Decision.PolicyVersion,
 			&i.Decision.At,
 			&i.Decision.Seq,
+			&i.Decision.Notes,
 			&i.Name,
 		); err != nil {
 			return nil, err
@@ -122,9 +146,9 @@ func (q *Queries) GateDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID
 
 const insertDecision = `-- name: InsertDecision :exec
 INSERT INTO decisions (id, tenant_id, gate_id, revision, digest_seen, user_id, verdict, text, channel, auth_time, extra, carried_over_from,
-    policy_version)
+    policy_version, notes)
 SELECT d.id, d.tenant_id, d.gate_id, d.revision, d.digest_seen, d.user_id, d.verdict, d.text, d.channel, d.auth_time, d.extra,
-    d.carried_over_from, d.policy_version
+    d.carried_over_from, d.policy_version, coalesce(d.notes, 0)
 FROM json_populate_record(NULL::decisions, $1::json) d
 `
 
