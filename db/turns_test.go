@@ -20,7 +20,9 @@ func TestTurns(t *testing.T) {
 	at := w.at(t, run.WaitingForApproval)
 	gate := w.info(t, at.Ref).Gate.ID
 	ana, ben := w.Approvers[0], w.Approvers[1]
-	take := func(p drive.Person) db.Take { return db.Take{Tenant: w.Tenant, Gate: gate, By: p.Decider(), Audit: &db.Audit{}} }
+	take := func(p drive.Person) db.Take {
+		return db.Take{Tenant: w.Tenant, Gate: gate, By: p.Decider(), Audit: &db.Audit{}}
+	}
 	in := func(p drive.Person, list string) *db.Turn {
 		t.Helper()
 		all := got(w.Store.WaitingGates(t.Context(), w.Tenant, db.WaitingFilter{User: p.ID, Roles: p.Roles, List: list, Limit: 10}))(t)
