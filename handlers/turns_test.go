@@ -67,7 +67,7 @@ func TestTakeTurns(t *testing.T) {
 	approver.post(t, "/gates/"+gate+"/turn", url.Values{"do": {"dance"}}).want(t, http.StatusUnprocessableEntity)
 	w.signedIn(t, vera).post(t, "/gates/"+gate+"/turn", url.Values{"do": {"claim"}}).want(t, http.StatusForbidden)
 	for group, want := range map[string]string{"requester": "Rita Requester 1", "shape": "Change "} {
-		if got := other.get(t, "/inbox?group=" + group).page(t).Find(".turns-group").Text(); !strings.HasPrefix(got, want) {
+		if got := other.get(t, "/inbox?group="+group).page(t).Find(".turns-group").Text(); !strings.HasPrefix(got, want) {
 			t.Errorf("grouped by %s: %q", group, got)
 		}
 	}
