@@ -54,6 +54,9 @@ type product struct {
 	copied     int // rows that copyRun made
 }
 
+// sessionKey makes the cookies of the people that a bench signs in.
+var sessionKey = bytes.Repeat([]byte("k"), 32)
+
 // leaseTTL is long, so that no lease of a prepared run ends while others are measured.
 const leaseTTL = time.Hour
 
@@ -115,7 +118,7 @@ func (p *product) serve(store *db.Store, log *slog.Logger) {
 	p.address = l.Addr().String()
 	hub, loops := feed.New(store, log), control.Loops(store, control.Options{Silent: leaseTTL, Log: log})
 	handler, err := handlers.New(handlers.Options{
-		Store: store, Hub: hub, Artifacts: artifacts, PublicURL: "http://" + p.address, SessionKey: bytes.Repeat([]byte("k"), 32), Log: log,
+		Store: store, Hub: hub, Artifacts: artifacts, PublicURL: "http://" + p.address, SessionKey: sessionKey, Log: log,
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,10 +38,12 @@ func TestManyViewersMissNothing(t *testing.T) {
 	r.StartServer()
 	r.Signal("server-is-back")
 	gate := r.AwaitGate(run)
+	quiet := len(r.Events(run)) // what comes from here on, all are there to see
 	r.Person("ben").Approve(gate)
 	r.Await(run, wire.RunStateSUCCEEDED)
-	want := len(r.Events(run))
-	again := 0
+	events := r.Events(run)
+	want, again := len(events), 0
+	var late []time.Duration
 	for i, v := range <-seen {
 		if v.Err != nil {
 			t.Fatalf("viewer %d: %v", i, v.Err)
@@ -53,6 +56,9 @@ func TestManyViewersMissNothing(t *testing.T) {
 				t.Errorf("viewer %d: a row is lost or doubled: %v", i, v.Rows)
 				break
 			}
+		}
+		for n := quiet; n < min(len(v.Rows), want); n++ {
+			late = append(late, v.At[n].Sub(events[n].At))
 		}
 		if !strings.Contains(v.Panel, "Succeeded") {
 			t.Errorf("viewer %d ended with another panel: %.300s", i, v.Panel)
@@ -70,5 +76,7 @@ func TestManyViewersMissNothing(t *testing.T) {
 	if again != people*each {
 		t.Errorf("the restart cut the streams of %d viewers", again)
 	}
-	t.Logf("%d viewers, %d of whom came back after the restart; %d events", people*each, again, want)
+	if slices.Sort(late); len(late) > 0 {
+		fmt.Printf("U8 %d viewers of one run, %d events: from the event to each viewer p50 %s, p95 %s, largest %s\n", people*each, want, late[len(late)/2].Round(time.Millisecond), late[len(late)*95/100].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond))
+	}
 }
