@@ -54,7 +54,7 @@ func TestDecisionForm(t *testing.T) {
 	}
 }
 
-// TestNobodyGetsADeadButton: who may not decide sees why, and no button (A8, A11).
+// TestNobodyGetsADeadButton: who may not decide sees why, and no button (A8, A11), and nobody gets one while the agent prepares the revision (A1).
 func TestNobodyGetsADeadButton(t *testing.T) {
 	t.Parallel()
 	d := sampleGatePanel()

@@ -126,7 +126,7 @@ func TestJourneys(t *testing.T) {
 		repo.Published(id)
 	})
 
-	// Nothing to change is an outcome of its own, stated by the agent and judged.
+	// A33: nothing to change is an outcome of its own: no gate is opened for nothing, stated by the agent and judged.
 	t.Run("no change", func(t *testing.T) {
 		repo := r.Repository("acme/done", rig.Shop())
 		_, id := r.Person("rita").Submit(rig.Task{Repository: repo, Title: "Keep the greeting", Goal: rig.Recipe("It must greet.", rig.Act{Do: "no_change", New: "It greets already."})})

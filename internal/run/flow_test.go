@@ -152,7 +152,7 @@ func TestFlowIdenticalFailure(t *testing.T) {
 	hopeless.command(run.VerifyReported{Artifact: "art-verification"}).ended(run.Failed, run.CodeVerifierFailed)
 }
 
-// TestFlowNoChange: an agent that finds nothing to do ends the run without a
+// TestFlowNoChange: A33, an agent that finds nothing to do ends the run without a
 // pull request, also where the task asked for one; a person may be asked.
 func TestFlowNoChange(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ func TestReconcileGate(t *testing.T) {
 	})
 }
 
-// TestBaseMoved: D-15. A base that moved in the patch's own files sends the same
+// TestBaseMoved: A19, D-15. A base that moved in the patch's own files sends the same
 // patch to be verified on the new base; the approval is carried for the same
 // change only; the fourth time a person decides.
 func TestBaseMoved(t *testing.T) {
