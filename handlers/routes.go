@@ -164,6 +164,8 @@ func (s *server) routes() []route {
 		page(get, "/runs/{id}/steps/{step}/raw", member, s.getLogRaw),
 		page(get, "/runs/{id}/steps/{step}/stream", member, s.streamLog),
 		page(get, "/runs/{id}/patch", member, s.getRunPatch),
+		page(get, "/runs/{id}/export", member, s.getRunExport),
+		page(get, "/runs/{id}/diagnostics", member, s.getRunDiagnostics),
 		page(get, "/artifacts/{id}", member, s.getArtifact),
 
 		// The built-in forge, and what an administrator looks after.

@@ -39,6 +39,8 @@ import (
 //	GET  /runs/{id}/logs/{lease}/raw     the whole log, as a download
 //	GET  /runs/{id}/steps/{step}  LogPage: what one step printed, with the same members, and the same two below it
 //	GET  /runs/{id}/patch         the newest stored patch, as a download; ?revision=N
+//	GET  /runs/{id}/export        the run's evidence as JSON, as a download
+//	GET  /runs/{id}/diagnostics   events, versions, steps and tails of logs as JSON, without secrets, as a download
 //	GET  /artifacts/{id}          an artifact, always as a download
 //	GET  /gates/{id}              GatePage           ?view=split &w=1 (white space left out) &since=N (compared with revision N)
 //	GET  /gates/{id}/files/{n}    GateFilePage       one file of the patch; ?view= &w=
@@ -148,6 +150,12 @@ func RunCancelURL(id string) string { return sub("/runs", id, "cancel") }
 
 // RunStopURL is the page that asks before a run is ended without its worker, and takes its POST.
 func RunStopURL(id string) string { return sub("/runs", id, "stop") }
+
+// RunExportURL downloads a run's evidence as one document.
+func RunExportURL(id string) string { return sub("/runs", id, "export") }
+
+// RunDiagnosticsURL downloads what is needed to look into a run elsewhere.
+func RunDiagnosticsURL(id string) string { return sub("/runs", id, "diagnostics") }
 
 // RunResumeURL takes the POST that looks at a run that stands still and lets it go on.
 func RunResumeURL(id string) string { return sub("/runs", id, "resume") }
