@@ -62,3 +62,17 @@ func (s *Store) ForceStop(ctx context.Context, ref Ref, in Intent) (Ack, error) 
 	in.Payload = run.CancelConfirmedEvent{Forced: true, Unresolved: known.Unresolved}
 	return s.Apply(ctx, ref, in)
 }
+
+// Waste is what a run still used up after somebody had asked to cancel it, as far as its workers reported.
+type Waste struct {
+	CostMicros, Tokens int64
+}
+
+// CancelWaste measures a run's use after the instant at which a cancel was asked for.
+func (s *Store) CancelWaste(ctx context.Context, ref Ref, asked time.Time) (Waste, error) {
+	r, err := s.q.CancelWaste(ctx, s.pool, ref.Tenant, ref.Run, asked)
+	if err != nil {
+		return Waste{}, fmt.Errorf("measure a cancel: %w", err)
+	}
+	return Waste{r.CostMicros, r.Tokens}, nil
+}

@@ -95,6 +95,7 @@ func (w *world) ended(t testing.TB, at drive.At, s run.State) {
 
 // R-CAN-3: a worker that does not confirm is not waited for: past its grace the lease is revoked and the run cancelled
 // by force; a lease that expires in CANCELLING ends the same way.
+// cancel rule 4: nothing depends on the process that may hang.
 func TestForcedCancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{Timing: db.Timing{CancelGrace: time.Nanosecond}})
@@ -128,6 +129,7 @@ func TestForcedCancel(t *testing.T) {
 }
 
 // R-CAN-4: cancelling a task cancels its run, starts no other, and ends with the run.
+// cancel rule 8: blocked work is cancelled, and what was declined or cancelled is run again.
 func TestCancelTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{})
@@ -227,6 +229,7 @@ func TestCancelRacesTheClaim(t *testing.T) {
 }
 
 // R-CAN-1: a cancel that races the completion: the run ends once, as one of the two, and whoever lost is told so.
+// cancel rule 13: a stop that was recorded first wins over whatever would go on.
 func TestCancelRacesTheCompletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{MaxConns: 16})

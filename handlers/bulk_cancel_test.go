@@ -35,6 +35,7 @@ func outcomes(page *goquery.Document, table string) string {
 
 // R-UI-6, R-CAN-3: several runs are cancelled with one question, each as by itself; what cannot be cancelled is named and holds
 // nothing back, and the same form sent again answers the same and changes nothing.
+// cancel rule 11: by ids or filter, split by what they do, with a result for each.
 func TestBulkCancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -94,6 +95,7 @@ func TestBulkCancel(t *testing.T) {
 
 // Somebody else's run asks for a reason, more than fifty ask for their number, and two hundred are the most; a role that may cancel
 // nothing sees no box and is refused, as is a form from another site. Nothing is cancelled by any of these.
+// cancel rule 11: above fifty the number is typed.
 func TestBulkCancelIsHeldBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

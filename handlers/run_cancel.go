@@ -233,6 +233,13 @@ func (s *server) ladder(r *http.Request, info db.RunInfo, now time.Time) (*web.L
 		}
 	}
 	l.MayForce = info.State == run.Cancelling && mayForce(p, *l, now)
+	if !l.Ended.IsZero() && !l.Alone && p.has(policy.RoleAdmin) {
+		used, err := s.store.CancelWaste(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID}, c.At)
+		if err != nil {
+			return nil, err
+		}
+		l.Waste = fmt.Sprintf("It ended %s after the request; until then it used %d more tokens, at a cost of %.4f.", ui.Dur(l.Ended.Sub(c.At)), used.Tokens, float64(used.CostMicros)/1e6)
+	}
 	return l, nil
 }
 

@@ -140,3 +140,49 @@ func TestCancelWithPullRequest(t *testing.T) {
 		t.Error("a closed pull request offers an action")
 	}
 }
+
+// cancel rule 7: the gate of a run that is cancelled closes and leaves every inbox, and who decides too late is told. cancel rule 8: a
+// run that waits for a person is cancelled as any other.
+func TestCancelClosesTheGate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b, approver := w.signedIn(t, rita), w.signedIn(t, ana)
+	b.submit(t, "Replace one word.")
+	gate, run := w.waiting(t, w.worker(t, "one"))
+	turn := func() int {
+		return approver.get(t, "/inbox").page(t).Find(`main a[href^="/gates/` + gate + `"]`).Length()
+	}
+	if turn() == 0 {
+		t.Fatal("the gate is in nobody's inbox")
+	}
+	form := approver.gateForm(t, gate)
+	form.Set("verdict", "approve")
+	b.post(t, "/runs/"+run+"/cancel", cancelForm(b, t, run)).want(t, http.StatusSeeOther)
+	if turn() != 0 {
+		t.Error("the gate of a cancelled run is still somebody's turn")
+	}
+	if a := approver.post(t, "/gates/"+gate+"/decisions", form); a.StatusCode != http.StatusGone && a.StatusCode != http.StatusConflict {
+		t.Errorf("who approves too late gets %d", a.StatusCode)
+	}
+	wantRungs(t, b, run, "done Requested by you @", "done Cancelled @")
+}
+
+// cancel rule 15: an administrator reads how long a run went on after the request and what it used up meanwhile; nobody else does.
+func TestCancelIsMeasured(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.signedIn(t, rita)
+	b.submit(t, "Replace one word.")
+	l := w.worker(t, "one").claim(t, "execute")
+	b.post(t, "/runs/"+l.as.RunId+"/cancel", url.Values{"idempotency_key": {"stop-this-one"}}).want(t, http.StatusSeeOther)
+	use := wire.UsageReport{LeaseId: l.as.LeaseId, FencingToken: l.as.FencingToken, Sequence: 1, Model: "m", InputTokens: 30, OutputTokens: 12, ProviderCalls: 1}
+	l.call(t, "POST", "/runs/"+l.as.RunId+"/usage", use).want(t, http.StatusOK)
+	l.do(t, wire.RunCommand{Command: wire.CmdCancelConfirmed})
+	panel := func(b *browser) string { return b.get(t, "/runs/"+l.as.RunId).page(t).Find("#run-panel").Text() }
+	if text := panel(w.signedIn(t, adam)); !strings.Contains(text, "until then it used 42 more tokens") || !strings.Contains(text, "Cancelled by a person") {
+		t.Errorf("an administrator reads %s", text)
+	}
+	if text := panel(b); strings.Contains(text, "more tokens") {
+		t.Errorf("a requester reads %s", text)
+	}
+}

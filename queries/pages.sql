@@ -214,6 +214,11 @@ SELECT x.cancel_told_at, x.stopping_at FROM (
     SELECT e.fencing_token, e.cancel_told_at, e.stopping_at FROM ended_leases e WHERE e.tenant_id = $1 AND e.run_id = $2
 ) x ORDER BY x.fencing_token DESC LIMIT 1;
 
+-- name: CancelWaste :one
+-- What a run still used up after somebody had asked to cancel it.
+SELECT coalesce(sum(cost_micros), 0)::bigint AS cost_micros, coalesce(sum(input_tokens + output_tokens), 0)::bigint AS tokens
+FROM usages WHERE tenant_id = @tenant_id AND run_id = @run_id AND at > @asked::timestamptz;
+
 -- name: LastEvent :one
 SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, payload
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY seq DESC LIMIT 1;

@@ -20,6 +20,7 @@ type Ladder struct {
 	MayForce              bool      // this person may end it now without waiting
 	Cause                 string    // kind of the actor that asked: human, policy, control_plane, scheduler
 	Self                  bool      // this person asked
+	Waste                 string    // what it took after the request, for administrators; may be empty
 	Code                  string    // reason code of the end
 }
 

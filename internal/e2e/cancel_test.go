@@ -13,6 +13,7 @@ import (
 
 // R-UI-6, R-CAN-3: a cancel from the page says what stays and what goes, is shown as asked for and then as done, and
 // keeps what was made.
+// cancel rule 10: plan and logs are kept and can be read after the end.
 func TestBrowserCancel(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})

@@ -41,6 +41,7 @@ func standing(t testing.TB, s run.State) *flow {
 // CANCELLING until it confirms; without one it is CANCELLED at once and lets go of
 // item, gate and request; a pull request that exists is not undone; a second
 // request changes nothing; a finished run answers what it is.
+// cancel rule 13: nothing goes on in CANCELLING. cancel rule 8: a blocked run is cancelled like any other.
 func TestCancelInEveryState(t *testing.T) {
 	t.Parallel()
 	ask := run.CancelRequestedEvent{Reason: "Not needed."}

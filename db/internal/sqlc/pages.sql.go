@@ -56,6 +56,24 @@ func (q *Queries) CancelSteps(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 	return i, err
 }
 
+const cancelWaste = `-- name: CancelWaste :one
+SELECT coalesce(sum(cost_micros), 0)::bigint AS cost_micros, coalesce(sum(input_tokens + output_tokens), 0)::bigint AS tokens
+FROM usages WHERE tenant_id = $1 AND run_id = $2 AND at > $3::timestamptz
+`
+
+type CancelWasteRow struct {
+	CostMicros int64 `json:"cost_micros"`
+	Tokens     int64 `json:"tokens"`
+}
+
+// What a run still used up after somebody had asked to cancel it.
+func (q *Queries) CancelWaste(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, asked time.Time) (CancelWasteRow, error) {
+	row := db.QueryRow(ctx, cancelWaste, tenantID, runID, asked)
+	var i CancelWasteRow
+	err := row.Scan(&i.CostMicros, &i.Tokens)
+	return i, err
+}
+
 const countMyGates = `-- name: CountMyGates :one
 SELECT count(*)::bigint AS gates FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
 LEFT JOIN turns m ON m.tenant_id = g.tenant_id AND m.gate_id = g.id AND m.user_id = $1::uuid
