@@ -170,6 +170,9 @@ func (s *Store) SignIn(ctx context.Context, in SignIn) (Session, error) {
 		if err := s.q.DeleteOldDrafts(ctx, tx); err != nil {
 			return err
 		}
+		if err := s.q.DeleteOldViews(ctx, tx, user); err != nil {
+			return err
+		}
 		if in.Audit == nil {
 			return nil
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 
 	"signalbox/db"
 	"signalbox/internal/fault"
@@ -100,7 +99,7 @@ func (s *server) readElsewhere(r *http.Request, v *db.Verdict, declared []string
 
 // diffView shows a patch, marked with what policy and contract say about its paths.
 func (s *server) diffView(r *http.Request, g gate, p gatePatch, notes *web.LineNotes) (*web.DiffView, error) {
-	options, err := s.diffOptions(r, g.info.ID, g.run, p)
+	options, err := s.diffOptions(r, g, p)
 	if err != nil {
 		return nil, err
 	}
@@ -146,10 +145,15 @@ func (s *server) since(r *http.Request, g gate, p gatePatch, choice web.DiffChoi
 	return view, nil
 }
 
-func (s *server) diffOptions(r *http.Request, gate uuid.UUID, info db.RunInfo, p gatePatch) (web.DiffOptions, error) {
+func (s *server) diffOptions(r *http.Request, g gate, p gatePatch) (web.DiffOptions, error) {
+	info := g.run
 	options := web.DiffOptions{
 		RawURL: web.ArtifactURL(typeid.Format(typeid.Artifact, p.artifact.ID)), Marks: map[string][]string{},
-		Gate: typeid.Format(typeid.Gate, gate), View: web.DiffChoiceOf(r.URL.Query()),
+		Gate: typeid.Format(typeid.Gate, g.info.ID), View: web.DiffChoiceOf(r.URL.Query()),
+	}
+	var err error
+	if options.Ticks, err = s.ticks(r, g, p); err != nil {
+		return options, err
 	}
 	if info.Patch != nil && info.Patch.Digest == p.artifact.SHA256 {
 		options.Revision = info.Patch.Revision
@@ -218,7 +222,7 @@ func (s *server) gateFile(r *http.Request, fragment bool) (web.GateFilePageData,
 	if !ok {
 		return data, missing
 	}
-	options, err := s.diffOptions(r, id, g.run, *p)
+	options, err := s.diffOptions(r, g, *p)
 	if err != nil {
 		return data, err
 	}
@@ -231,6 +235,6 @@ func (s *server) gateFile(r *http.Request, fragment bool) (web.GateFilePageData,
 	}
 	data = web.GateFilePageData{GateID: options.Gate, Title: info.TaskTitle, Files: len(p.parsed.Facts().Files), View: options.View, RawURL: options.RawURL}
 	data.File, data.SpaceOnly = web.NewDiffFile(file, options)
-	data.Switches = options.FileSwitches(n)
+	data.Switches, data.Ticks = options.FileSwitches(n), web.CountTicks(options.Ticks)
 	return data, nil
 }

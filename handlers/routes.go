@@ -125,6 +125,7 @@ func (s *server) routes() []route {
 		page(get, "/gates/{id}/stream", member, s.streamGate),
 		page(get, "/gates/{id}/files/{n}", member, s.getGateFile),
 		page(get, "/f/gates/{id}/files/{n}", member, s.getGateFileFragment),
+		page(post, "/gates/{id}/files/{n}/viewed", member, s.postViewed),
 		page(post, "/gates/{id}/decisions", decider, s.postDecision),
 		page(post, "/gates/{id}/notes", decider, s.postNotes),
 		page(post, "/gates/{id}/reopen", decider, s.postReopen),

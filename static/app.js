@@ -108,6 +108,7 @@
 	const settle = () => {
 		const result = document.querySelector("[data-focus]");
 		if (!result) return;
+		byId(result.dataset.fold)?.toggleAttribute("open", result.dataset.open);
 		byId(result.dataset.focus)?.focus();
 		say(result.dataset.announce);
 		delete result.dataset.focus;

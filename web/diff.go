@@ -14,6 +14,7 @@ type DiffView struct {
 	// Switches lead to the other ways to look at it; none where there is only this one.
 	Switches []Link
 	Notes    *LineNotes // nil: the lines take no comments
+	Ticks    *TickCount // nil: nobody is asked
 }
 
 // DiffChoice is how a person wants to look at a patch. It is in the address and changes nothing about what is decided.
@@ -50,6 +51,7 @@ type DiffFile struct {
 	Gate    string // where it is loaded from
 	View    DiffChoice
 	Notes   *LineNotes // nil: its lines take no comments
+	Tick    *Tick      // nil: nobody is asked
 }
 
 // DiffHunk is a run of lines.

@@ -18,6 +18,7 @@ type DiffOptions struct {
 	Gate     string              // the gate whose pages offer other views and single files; empty for none
 	View     DiffChoice
 	Notes    *LineNotes // nil: the lines take no comments
+	Ticks    []Tick     // by file; nil: nobody is asked
 }
 
 // InlineBounds is how much of a patch a gate's page shows at once; the rest is counted and loaded file by file. A phone
@@ -38,7 +39,7 @@ func PullBounds() patch.Bounds {
 
 // NewDiffView turns a rendered patch into what DiffSection shows, with syntax colours.
 func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
-	view := &DiffView{Revision: o.Revision, RawURL: o.RawURL, Digest: d.Facts.Digest, View: o.View, Switches: o.switches(), Notes: o.Notes}
+	view := &DiffView{Revision: o.Revision, RawURL: o.RawURL, Digest: d.Facts.Digest, View: o.View, Switches: o.switches(), Notes: o.Notes, Ticks: CountTicks(o.Ticks)}
 	if o.View.IgnoreSpace {
 		view.SpaceOnly = d.IgnoreSpace()
 	}
@@ -79,6 +80,9 @@ func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter, work *patch.W
 		N: f.Index + 1, Gate: o.Gate, View: o.View, Notes: o.Notes,
 		Path: f.File.Path(), Status: string(f.File.Status), Binary: f.File.Binary, Note: f.Why,
 		Ends: endCounts(f.Ends), Added: f.File.Added, Removed: f.File.Removed, OldMode: f.File.OldMode, NewMode: f.File.NewMode,
+	}
+	if f.Index < len(o.Ticks) {
+		out.Tick = &o.Ticks[f.Index]
 	}
 	if f.File.Status == patch.Renamed || f.File.Status == patch.Copied {
 		out.OldPath = f.File.OldPath

@@ -32,6 +32,7 @@ type GateFilePageData struct {
 	SpaceOnly int
 	Switches  []Link
 	RawURL    string
+	Ticks     *TickCount // nil: nobody is asked
 }
 
 // AgentWords is what the agent says about its result. Nobody checked it.

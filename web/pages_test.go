@@ -87,7 +87,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"pull": web.PullPage(web.PullPageData{
 			Shell: shell(), ID: "7", Number: 7, Title: goal, Body: "Closes the body on every return path.\n\nVerified: go vet, go test.", State: "OPEN", Repository: repo,
 			Branch: "agent/task_01jdx3h2/run_01jdx3h4", Base: "main", Head: "0d9b6c1f2a3e4d5c", Author: "Signalbox", Created: ago(3 * time.Minute), RunID: runID, TaskID: taskID,
-			Checks: []web.CheckView{{Name: "go test ./...", Passed: true, Text: "41 passed"}}, Diff: sampleDiff(t), MayMerge: true, IdempotencyKey: "K4",
+			Checks: []web.CheckView{{Name: "go test ./...", Passed: true, Text: "41 passed"}}, Diff: untickedDiff(t), MayMerge: true, IdempotencyKey: "K4",
 		}),
 		"repositories":       web.RepositoriesPage(sampleRepositories()),
 		"repositories_empty": web.RepositoriesPage(web.RepositoriesPageData{Shell: shell(), WhyNot: "Registering needs the role admin."}),

@@ -45,6 +45,7 @@ import (
 //	GET  /gates/{id}              GatePage           ?view=split &w=1 (white space left out) &since=N (compared with revision N)
 //	GET  /gates/{id}/files/{n}    GateFilePage       one file of the patch; ?view= &w=
 //	GET  /f/gates/{id}/files/{n}  the same file as a fragment
+//	POST /gates/{id}/files/{n}/viewed  digest, viewed=yes|no; ?view= &w=; FileTicked
 //	GET  /gates/{id}/stream       server-sent events ?revision=N (GateLive fragment)
 //	POST /gates/{id}/decisions    gate_id, revision, digest, idempotency_key, verdict=approve|request_changes|reject, text,
 //	                              resolution=retry|adopt and adopt_url (reconcile gates only)

@@ -168,7 +168,8 @@ func sampleDiffAs(t *testing.T, view web.DiffChoice) *web.DiffView {
 	}
 	d := p.Render(web.InlineBounds())
 	d.Omitted = append(d.Omitted, patch.Omission{Path: "assets/logo.png", Why: "binary file, 18211 bytes", Group: patch.UnshownBinary})
-	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), Gate: gateID, View: view, PaintFor: time.Hour, Marks: map[string][]string{"internal/http/retry.go": {"protected path"}}})
+	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), Gate: gateID, View: view, PaintFor: time.Hour, Marks: map[string][]string{"internal/http/retry.go": {"protected path"}},
+		Ticks: []web.Tick{{Digest: "a1", Changed: true}, {Digest: "b2", Viewed: true}, {Digest: "c3"}, {Digest: "d4"}}})
 }
 
 func sampleGatePanel() web.GatePanelData {
@@ -284,7 +285,17 @@ func sampleSplitGate(t *testing.T) web.GatePageData {
 	return d
 }
 
+// untickedDiff is the patch on a page where nobody ticks files.
+func untickedDiff(t *testing.T) *web.DiffView {
+	d := sampleDiff(t)
+	d.Ticks = nil
+	for i := range d.Files {
+		d.Files[i].Tick = nil
+	}
+	return d
+}
+
 func sampleGateFile(t *testing.T) web.GateFilePageData {
 	d := sampleDiff(t)
-	return web.GateFilePageData{Shell: shell(), GateID: gateID, Title: goal, File: d.Files[0], Files: 3, Switches: web.DiffOptions{Gate: gateID}.FileSwitches(1), RawURL: d.RawURL}
+	return web.GateFilePageData{Shell: shell(), GateID: gateID, Title: goal, File: d.Files[0], Files: 3, Switches: web.DiffOptions{Gate: gateID}.FileSwitches(1), RawURL: d.RawURL, Ticks: d.Ticks}
 }

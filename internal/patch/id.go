@@ -23,11 +23,11 @@ func field(h hash.Hash, s string) {
 	h.Write([]byte(s))
 }
 
-// patchID is equal for patches that make the same change to the same files,
-// wherever in the file their hunks lie and in whatever order the files come.
-// Unlike `git patch-id` it keeps white space: an approval is carried over by
-// it (D-15), and indentation is meaning in some languages.
-func patchID(files []*gitdiff.File) string {
+// fileIDs are equal for files that are changed in the same way, wherever in
+// the file their hunks lie. Unlike `git patch-id` they keep white space: an
+// approval is carried over by them (D-15), and indentation is meaning in some
+// languages. The patch's own ID is their sum, in whatever order files come.
+func fileIDs(files []*gitdiff.File) []string {
 	parts := make([]string, 0, len(files))
 	for _, f := range files {
 		h := sha256.New()
@@ -52,7 +52,7 @@ func patchID(files []*gitdiff.File) string {
 		}
 		parts = append(parts, string(h.Sum(nil)))
 	}
-	return sumSorted(parts)
+	return parts
 }
 
 // shape is equal for changes that look alike in different places: same sort
@@ -86,7 +86,7 @@ func shape(files []*gitdiff.File) string {
 }
 
 func sumSorted(parts []string) string {
-	slices.Sort(parts)
+	parts = slices.Sorted(slices.Values(parts))
 	h := sha256.New()
 	for _, p := range parts {
 		h.Write([]byte(p))

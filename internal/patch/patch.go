@@ -128,6 +128,7 @@ type Patch struct {
 	raw   []byte
 	facts Facts
 	files []*gitdiff.File
+	ids   []string
 }
 
 // Facts returns what is known about the patch. Callers must not change the
@@ -136,6 +137,15 @@ func (p *Patch) Facts() Facts { return p.facts }
 
 // Bytes returns the bytes that were parsed. Callers must not change them.
 func (p *Patch) Bytes() []byte { return p.raw }
+
+// FileDigest is the digest of what the patch does to one file, counted from 0, in hexadecimal: equal where it does the same,
+// wherever in the file. Empty where there is no such file.
+func (p *Patch) FileDigest(i int) string {
+	if i < 0 || i >= len(p.ids) {
+		return ""
+	}
+	return hex.EncodeToString([]byte(p.ids[i]))
+}
 
 // Digest is the lower-case hex SHA-256 of the exact bytes of a patch.
 func Digest(raw []byte) string {
@@ -173,7 +183,8 @@ func Parse(raw []byte, limit int64) (*Patch, error) {
 			return nil, err
 		}
 	}
-	p.facts.PatchID, p.facts.Shape = patchID(p.files), shape(p.files)
+	p.ids = fileIDs(p.files)
+	p.facts.PatchID, p.facts.Shape = sumSorted(p.ids), shape(p.files)
 	return p, nil
 }
 

@@ -330,3 +330,37 @@ func FuzzParse(f *testing.F) {
 		patch.Screen(facts, patch.Screening{Forbidden: []string{"**/x", "y/*"}, Scope: []string{"a/**"}})
 	})
 }
+
+// A file's digest is the same wherever in it the same is changed and whatever else the patch does, and another where a blank
+// differs.
+func TestFileDigest(t *testing.T) {
+	t.Parallel()
+	digest := func(before, after map[string]string) string {
+		t.Helper()
+		p := parsed(t, gitDiff(t, before, after))
+		for i, f := range p.Facts().Files {
+			if f.Path() == "a" {
+				return p.FileDigest(i)
+			}
+		}
+		t.Fatal("no file a")
+		return ""
+	}
+	text := func(lead, word string) map[string]string {
+		return map[string]string{"a": strings.Repeat(lead+"\n", 10) + "one\n" + word + "\nthree\n", "b": word}
+	}
+	was := digest(text("x", "two"), text("x", "2"))
+	moved, alone := text("x", "two"), text("x", "2")
+	moved["a"], alone["a"] = "x\n"+moved["a"], "x\n"+alone["a"]
+	delete(moved, "b")
+	delete(alone, "b")
+	if len(was) != 64 || digest(moved, alone) != was {
+		t.Error("the same change has another digest")
+	}
+	if digest(text("x", "two"), text("x", "2 ")) == was {
+		t.Error("another change has the same digest")
+	}
+	if p := parsed(t, nil); p.FileDigest(0) != "" || p.FileDigest(-1) != "" {
+		t.Error("a file that is not there has a digest")
+	}
+}

@@ -791,6 +791,15 @@ type Verification struct {
 	CreatedAt      time.Time `json:"created_at"`
 }
 
+type ViewedFile struct {
+	TenantID uuid.UUID   `json:"tenant_id"`
+	UserID   uuid.UUID   `json:"user_id"`
+	RunID    uuid.UUID   `json:"run_id"`
+	PathKey  bytea.Bytes `json:"path_key"`
+	Digest   bytea.Bytes `json:"digest"`
+	ViewedAt time.Time   `json:"viewed_at"`
+}
+
 type WorkerBoot struct {
 	ID             uuid.UUID       `json:"id"`
 	WorkerID       uuid.UUID       `json:"worker_id"`
