@@ -167,6 +167,17 @@ func TestViewsOfAPatch(t *testing.T) {
 	if got := values(doc.Find("input[name=reviewed_elsewhere]")); len(got) != 1 || got[0] != "too_large" {
 		t.Errorf("the view changed the ticks to %v (A26)", got)
 	}
+	doc = b.get(t, "/gates/"+gate+"?q=A.TXT&ext=.txt&view=split").want(t, http.StatusOK).page(t)
+	if n := doc.Find(".dfile").Length(); n != 1 || !strings.Contains(doc.Find(".diff").Text(), "1 file is hidden by the filter.") {
+		t.Errorf("%d files are left, and the page says %.400s", n, doc.Find(".diff").Text())
+	}
+	if got := values(doc.Find("input[name=reviewed_elsewhere]")); len(got) != 1 || got[0] != "too_large" {
+		t.Errorf("the filter changed the ticks to %v (A26)", got)
+	}
+	if kept := doc.Find(".diff form.filters input[type=hidden][name=view]").AttrOr("value", ""); kept != "split" {
+		t.Errorf("the filter forgets the view: %q", kept)
+	}
+	doc = b.get(t, "/gates/"+gate+"?w=1&view=split").want(t, http.StatusOK).page(t)
 	for _, link := range doc.Find(".diff-switches a").EachIter() {
 		href := link.AttrOr("href", "")
 		if (link.Text() == "Show one below the other") != strings.HasSuffix(href, "?w=1#diff") || (link.Text() == "Show changes of white space") != strings.HasSuffix(href, "?view=split#diff") {

@@ -9,8 +9,10 @@ type DiffView struct {
 	Digest   string
 
 	View      DiffChoice
-	Since     *SinceView // what changed since an earlier revision
-	SpaceOnly int        // pairs of lines that differ only in white space and are shown as unchanged
+	Hidden    int         // hidden or bidirectional characters in all files, shown or left out by the filter
+	Filter    *FilterView // nil: there is nothing to choose from
+	Since     *SinceView  // what changed since an earlier revision
+	SpaceOnly int         // pairs of lines that differ only in white space and are shown as unchanged
 	// Switches lead to the other ways to look at it; none where there is only this one.
 	Switches []Link
 	Notes    *LineNotes // nil: the lines take no comments
@@ -22,6 +24,7 @@ type DiffChoice struct {
 	Split       bool
 	IgnoreSpace bool
 	Since       int // compare with this earlier revision; 0: with none
+	Files       FileFilter
 }
 
 // NotShown is a file whose lines are not on the page.

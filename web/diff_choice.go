@@ -11,11 +11,21 @@ func DiffChoiceOf(q url.Values) DiffChoice {
 	if err != nil || since < 1 {
 		since = 0
 	}
-	return DiffChoice{Split: q.Get("view") == "split", IgnoreSpace: q.Get("w") == "1", Since: since}
+	return DiffChoice{Split: q.Get("view") == "split", IgnoreSpace: q.Get("w") == "1", Since: since, Files: fileFilterOf(q)}
 }
 
 // query is the choice as it stands in an address, with its question mark; empty for the default.
 func (c DiffChoice) query() string {
+	q := c.fields()
+	c.Files.set(q)
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// fields are the choice without the filter, as a form keeps it.
+func (c DiffChoice) fields() url.Values {
 	q := url.Values{}
 	if c.Split {
 		q.Set("view", "split")
@@ -26,10 +36,7 @@ func (c DiffChoice) query() string {
 	if c.Since > 0 {
 		q.Set("since", strconv.Itoa(c.Since))
 	}
-	if len(q) == 0 {
-		return ""
-	}
-	return "?" + q.Encode()
+	return q
 }
 
 // GateDiffURL is a gate's page with its patch shown as chosen.

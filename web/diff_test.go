@@ -127,7 +127,7 @@ func TestViewsAreInTheAddress(t *testing.T) {
 	t.Parallel()
 	for _, split := range []bool{false, true} {
 		for _, space := range []bool{false, true} {
-			c := web.DiffChoice{Split: split, IgnoreSpace: space, Since: 3}
+			c := web.DiffChoice{Split: split, IgnoreSpace: space, Since: 3, Files: web.FileFilter{Name: "a&b ü", Ext: ".go", Status: "added"}}
 			u, err := url.Parse(web.GateDiffURL(gateID, c))
 			if err != nil || web.DiffChoiceOf(u.Query()) != c || u.Fragment != "diff" {
 				t.Errorf("%+v: %v %v", c, u, err)

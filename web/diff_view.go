@@ -55,8 +55,10 @@ func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
 	}
 	paint, work := newPainter(cmp.Or(o.PaintFor, paintTime)), patch.NewWork()
 	for _, f := range d.Files {
-		view.Files = append(view.Files, diffFileView(f, o, paint, work))
+		file := diffFileView(f, o, paint, work)
+		view.Files, view.Hidden = append(view.Files, file), view.Hidden+file.Hidden
 	}
+	view.filter(o)
 	if o.Gate != "" && o.Revision > 1 && o.View.Since != o.Revision-1 {
 		c := o.View
 		c.Since = o.Revision - 1

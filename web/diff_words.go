@@ -8,14 +8,6 @@ import (
 	"signalbox/internal/patch"
 )
 
-func hiddenTotal(d DiffView) int {
-	n := 0
-	for _, f := range d.Files {
-		n += f.Hidden
-	}
-	return n
-}
-
 func fileWord(status string) string {
 	switch status {
 	case "mode":

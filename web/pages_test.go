@@ -78,6 +78,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"logs_empty":     web.LogsPage(web.LogsPageData{Shell: shell(), RunID: runID, Title: goal, Live: true}),
 		"gate_patch":     web.GatePage(sampleGatePage(t)),
 		"gate_split":     web.GatePage(sampleSplitGate(t)),
+		"gate_filtered":  web.GatePage(filteredGate(t)),
 		"gate_file":      web.GateFilePage(sampleGateFile(t)),
 		"gate_plan_mine": web.GatePage(samplePlanGate()),
 		"gate_stale":     web.GatePage(staleGate(t)),

@@ -43,6 +43,7 @@ import (
 //	GET  /runs/{id}/diagnostics   events, versions, steps and tails of logs as JSON, without secrets, as a download
 //	GET  /artifacts/{id}          an artifact, always as a download
 //	GET  /gates/{id}              GatePage           ?view=split &w=1 (white space left out) &since=N (compared with revision N)
+//	                              &q= &ext= &status= (files of the patch)
 //	GET  /gates/{id}/files/{n}    GateFilePage       one file of the patch; ?view= &w=
 //	GET  /f/gates/{id}/files/{n}  the same file as a fragment
 //	POST /gates/{id}/files/{n}/viewed  digest, viewed=yes|no; ?view= &w=; FileTicked

@@ -295,6 +295,13 @@ func untickedDiff(t *testing.T) *web.DiffView {
 	return d
 }
 
+// filteredGate shows only some of the files.
+func filteredGate(t *testing.T) web.GatePageData {
+	d := sampleGatePage(t)
+	d.Diff = sampleDiffAs(t, web.DiffChoice{Files: web.FileFilter{Name: "retry", Status: "unviewed"}})
+	return d
+}
+
 func sampleGateFile(t *testing.T) web.GateFilePageData {
 	d := sampleDiff(t)
 	return web.GateFilePageData{Shell: shell(), GateID: gateID, Title: goal, File: d.Files[0], Files: 3, Switches: web.DiffOptions{Gate: gateID}.FileSwitches(1), RawURL: d.RawURL, Ticks: d.Ticks}
