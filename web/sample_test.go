@@ -237,8 +237,13 @@ func sampleInbox() web.InboxPageData {
 	late := plan
 	late.GateID, late.Title, late.Risk, late.RiskReason, late.Why = "gate_5", "Rename the health endpoint", "LOW", "As the task says.", "You hold the role approver."
 	late.Repository, late.WaitingSince, late.ExpiresAt, late.QuorumHave, late.QuorumNeed = "acme/tools", ago(60*time.Hour), now.Add(12*time.Hour), 1, 2
+	take := web.TurnView{MayTake: true, MayPass: true, People: []web.Option{{Value: "usr_1", Label: "Ben Approver"}}, Until: []web.Option{{Value: "1h", Label: "in an hour"}, {Value: "revision", Label: "a new revision comes"}}}
+	plan.Turn, late.Turn, item.Turn = take, take, take
+	item.Turn.On, late.Turn.GivenBy, other.Turn = []web.OnIt{{Name: "Ben Approver", Until: now.Add(20 * time.Minute)}}, "Ben Approver", web.TurnView{MayTake: true, PassedTo: "Ben Approver"}
+	snoozed := plan
+	snoozed.GateID, snoozed.Title, snoozed.Turn.Snoozed, snoozed.Turn.SnoozedUntil = "gate_6", "Sort the imports", true, now.Add(18*time.Hour)
 	return web.InboxPageData{
-		Shell: shell(), Mine: []web.InboxItem{plan, late, item}, Others: []web.InboxItem{other},
+		Shell: shell(), Mine: []web.InboxItem{plan, late, item}, Snoozed: []web.InboxItem{snoozed}, Others: []web.InboxItem{other},
 		Recent: []web.InboxDecided{{GateID: "gate_4", Kind: "patch", State: "satisfied", Title: "Drop support for Go 1.24", Repository: repo, By: "Ben Approver", At: ago(12 * time.Minute)}},
 	}
 }
