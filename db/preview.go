@@ -48,7 +48,7 @@ type LastRuns struct {
 	// Costs of those of which all is known, the cheapest first, in millionths of the currency; Unpriced counts the others.
 	Costs    []int64
 	Unpriced int
-	// Worked is how long each was worked on, without the time it waited, the shortest first.
+	// Worked is how long each was active, without the time it waited for people, the shortest first.
 	Worked []time.Duration
 }
 

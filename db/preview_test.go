@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"signalbox/db"
 	"signalbox/internal/dbtest/drive"
 	"signalbox/internal/run"
 )
@@ -50,5 +51,41 @@ func TestPreviewStandsOnWhatThereIs(t *testing.T) {
 	spec.Repository = other.Repo
 	if _, err := w.Store.PreviewTask(ctx, in, spec); err == nil {
 		t.Error("another tenant's repository is known")
+	}
+}
+
+// A list of runs is read against what is usual: the middle of the repository's runs that succeeded, whatever others cost or took, with
+// each run's own cost by where its number comes from.
+func TestMeasuresOfRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	ctx := t.Context()
+	var refs []uuid.UUID
+	w.write(t, `ALTER TABLE runs DISABLE TRIGGER USER`)
+	for _, minutes := range []int{3, 1, 20} {
+		at := w.at(t, run.Succeeded)
+		refs = append(refs, at.Ref.Run)
+		w.write(t, `UPDATE runs SET active_ms = $2 WHERE id = $1`, at.Ref.Run, minutes*60_000)
+		w.write(t, `DELETE FROM usages WHERE run_id = $1`, at.Ref.Run)
+	}
+	failed := w.at(t, run.Failed)
+	w.write(t, `UPDATE runs SET active_ms = 1 WHERE id = $1`, failed.Ref.Run)
+	for source, micros := range map[string]int{"reported": 7, "estimated": 11, "unknown": 0} {
+		w.write(t, `INSERT INTO usages (tenant_id, run_id, attempt_no, lease_id, cost_micros, source) VALUES ($1, $2, 1, $2, $3, $4)`, w.Tenant, refs[0], micros, source)
+	}
+	waiting := w.at(t, run.Queued)
+	m := got(w.Store.MeasuresOf(ctx, w.Tenant, []db.RunInfo{w.info(t, db.Ref{Tenant: w.Tenant, Run: refs[0]}), w.info(t, waiting.Ref)}))(t)
+	if u := m.Usual[w.Repo]; u.Active != 3*time.Minute || u.Runs != 3 {
+		t.Errorf("usual: %+v", u)
+	}
+	if c := m.Cost[refs[0]]; c != (db.Money{Reported: 7, Estimated: 11, UnknownCalls: 1}) || m.Cost[waiting.Ref.Run] != (db.Money{}) {
+		t.Errorf("cost: %+v", m.Cost)
+	}
+	info := w.info(t, waiting.Ref)
+	if at := info.StateSince.Add(90 * time.Second); info.ActiveAt(at) != info.Active+90*time.Second {
+		t.Errorf("a queued run is active for %s", info.ActiveAt(at))
+	}
+	if gone := w.info(t, db.Ref{Tenant: w.Tenant, Run: refs[1]}); gone.ActiveAt(gone.StateSince.Add(time.Hour)) != time.Minute {
+		t.Errorf("a finished run grows to %s", gone.ActiveAt(gone.StateSince.Add(time.Hour)))
 	}
 }

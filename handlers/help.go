@@ -19,3 +19,8 @@ func (s *server) getGallery(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.render(w, r, http.StatusOK, web.GalleryPage(web.GalleryPageData{Shell: s.shell(r)}))
 }
+
+// getStates says how to read the states of a run.
+func (s *server) getStates(w http.ResponseWriter, r *http.Request) error {
+	return s.render(w, r, http.StatusOK, web.StatesPage(web.StatesPageData{Shell: s.shell(r)}))
+}

@@ -114,6 +114,7 @@ func (s *server) routes() []route {
 		page(post, "/cli-login", member, s.postCLILogin),
 		page(get, "/docs/api", anyone, s.getAPIReference),
 		page(get, "/help/keys", anyone, s.getKeys),
+		page(get, "/help/states", anyone, s.getStates),
 		page(get, "/dev/gallery", anyone, s.getGallery),
 		page(get, specURL, anyone, s.getOpenAPI),
 		page(get, "/healthz", anyone, s.getHealth),

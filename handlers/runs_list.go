@@ -53,8 +53,8 @@ func (s *server) getRuns(w http.ResponseWriter, r *http.Request) error {
 		q.Set("all", "1")
 		data.CancelAll = web.RunsCancelURL + "?" + q.Encode()
 	}
-	for _, info := range list {
-		data.Rows = append(data.Rows, runRow(info))
+	if data.Rows, err = s.runRows(r, list); err != nil {
+		return err
 	}
 	data.Pager.Tally, err = tally(shown.Set, func(all bool) (int, error) {
 		if all {

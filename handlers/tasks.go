@@ -85,8 +85,8 @@ func (s *server) getTask(w http.ResponseWriter, r *http.Request) error {
 	if data.Conversation, err = s.conversation(r, t, runs); err != nil {
 		return err
 	}
-	for _, info := range runs {
-		data.Runs = append(data.Runs, runRow(info))
+	if data.Runs, err = s.runRows(r, runs); err != nil {
+		return err
 	}
 	for _, pull := range pulls {
 		data.Pulls = append(data.Pulls, pullRef(pull))

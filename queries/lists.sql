@@ -45,3 +45,16 @@ SELECT g.run_id FROM gates g WHERE g.tenant_id = @tenant_id AND g.state IN ('ope
 -- name: WorkedOn :many
 -- Runs that a worker holds: overdue ones, whose lease is over by the database's clock because no heartbeat came, or the others.
 SELECT l.run_id FROM run_leases l WHERE l.tenant_id = @tenant_id AND (l.expires_at < clock_timestamp()) = @overdue::boolean ORDER BY l.expires_at LIMIT @count;
+
+-- name: UsualRuns :many
+-- How long runs that succeeded were active in each of the repositories: the middle of those among the tenant's newest thousand.
+SELECT n.repository_id, count(*)::int AS runs, (percentile_cont(0.5) WITHIN GROUP (ORDER BY n.active_ms))::float8 AS middle_ms
+FROM runs n WHERE n.id = ANY(ARRAY(SELECT x.id FROM runs x WHERE x.tenant_id = @tenant_id ORDER BY x.created_at DESC, x.id DESC LIMIT 1000))
+  AND n.repository_id = ANY(@repositories::uuid[]) AND n.state = 'SUCCEEDED'
+GROUP BY n.repository_id;
+
+-- name: CostsOfRuns :many
+SELECT u.run_id, coalesce(sum(u.cost_micros) FILTER (WHERE u.source = 'reported'), 0)::bigint AS reported,
+    coalesce(sum(u.cost_micros) FILTER (WHERE u.source = 'estimated'), 0)::bigint AS estimated,
+    coalesce(sum(greatest(u.provider_calls, 1)) FILTER (WHERE u.source = 'unknown'), 0)::bigint AS unknown_calls
+FROM usages u WHERE u.run_id = ANY(@ids::uuid[]) AND u.tenant_id = @tenant_id GROUP BY u.run_id;

@@ -54,7 +54,7 @@ SELECT count(*)::int AS ahead, coalesce(min(x.visible_at), 'epoch')::timestamptz
 FROM (SELECT q.visible_at FROM run_queue q WHERE q.place = work_place(@phase, @queue, @tenant_id) AND q.rank < @rank LIMIT 1000) x;
 
 -- name: FinishedLately :many
--- The newest finished runs of a repository: what each cost and how long it was worked on. Looked for among the tenant's newest
+-- The newest finished runs of a repository: what each cost and how long it was active. Looked for among the tenant's newest
 -- thousand, so that a repository without runs costs no walk through all of them.
 SELECT n.id, n.active_ms,
     coalesce((SELECT sum(c.cost_micros) FROM usages c WHERE c.run_id = n.id AND c.source <> 'unknown'), 0)::bigint AS micros,

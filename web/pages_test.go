@@ -96,6 +96,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"workers_empty":      web.WorkersPage(web.WorkersPageData{Shell: shell(), QueueDepth: 2, OldestQueued: ago(42 * time.Second)}),
 		"tokens":             web.TokensPage(sampleTokens()),
 		"api":                web.APIReferencePage(sampleAPI()),
+		"states":             web.StatesPage(web.StatesPageData{Shell: shell()}),
 		"keys":               web.KeysPage(web.KeysPageData{Shell: shell()}),
 		"gallery":            web.GalleryPage(web.GalleryPageData{Shell: shell()}),
 	}

@@ -69,6 +69,7 @@ import (
 //	POST /tokens/{id}/revoke      idempotency_key
 //	GET  /docs/api                APIReferencePage
 //	GET  /help/keys               KeysPage
+//	GET  /help/states             StatesPage
 //	GET  /dev/gallery             GalleryPage, in dev mode only
 const (
 	HomeURL         = "/"
@@ -77,6 +78,7 @@ const (
 	LogoutURL       = "/logout"
 	PreferencesURL  = "/preferences"
 	KeysURL         = "/help/keys"
+	StatesURL       = "/help/states"
 	TasksURL        = "/tasks"
 	NewTaskURL      = "/tasks/new"
 	TaskPreviewURL  = "/tasks/preview"
@@ -226,3 +228,6 @@ func ExternalURL(raw string) string {
 	}
 	return u.String()
 }
+
+// StateHelpURL is what the page about states says of one of them.
+func StateHelpURL(state string) string { return StatesURL + "#state-" + url.PathEscape(state) }

@@ -72,9 +72,12 @@ type RunRow struct {
 	MaxAttempt int
 	Worker     string
 	Created    time.Time
-	Since      time.Time // in this state since
-	Ended      time.Time // zero while active
-	Reason     string    // failure sentence, when there is one
+	Since      time.Time     // in this state since
+	Ended      time.Time     // zero while active
+	Reason     string        // failure sentence, when there is one
+	Active     time.Duration // from admission on, without waiting for people
+	Usual      time.Duration // the middle of the repository's runs; zero: too few are known
+	Cost       RunCost
 }
 
 // CancelPageData is the confirmation: what is lost and what stays.

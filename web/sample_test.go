@@ -249,7 +249,7 @@ func sampleInbox() web.InboxPageData {
 }
 
 func sampleRows() []web.RunRow {
-	return []web.RunRow{
+	rows := []web.RunRow{
 		{ID: runID, TaskID: taskID, Title: goal, Repository: repo, State: "WAITING_FOR_APPROVAL", GateKind: "patch", Attempt: 2, MaxAttempt: 3, Created: ago(30 * time.Minute), Since: ago(7 * time.Minute)},
 		{ID: "run_01jdx3h4k8e5q9v2m7c6b1a0zu", TaskID: taskID, Title: "Replace the deprecated YAML library in every command", Repository: "acme/tools", State: "EXECUTING", Leased: true, Worker: "harbour-2", Attempt: 1, MaxAttempt: 3, Created: ago(4 * time.Minute), Since: ago(2 * time.Minute)},
 		{ID: "run_01jdx3h4k8e5q9v2m7c6b1a0zv", TaskID: taskID, Title: "Document the retry policy", Repository: repo, State: "PATCH_READY", Attempt: 1, MaxAttempt: 3, Created: ago(4 * time.Minute), Since: ago(time.Minute)},
@@ -257,6 +257,12 @@ func sampleRows() []web.RunRow {
 		{ID: "run_01jdx3h4k8e5q9v2m7c6b1a0zx", TaskID: taskID, Title: "Drop support for Go 1.24", Repository: "acme/tools", State: "SUCCEEDED", Attempt: 1, MaxAttempt: 3, Created: ago(26 * time.Hour), Since: ago(25 * time.Hour), Ended: ago(25 * time.Hour)},
 		{ID: "run_01jdx3h4k8e5q9v2m7c6b1a0zy", TaskID: taskID, Title: "Rename the health endpoint", Repository: repo, State: "CANCELLED", Attempt: 1, MaxAttempt: 3, Created: ago(50 * time.Hour), Since: ago(49 * time.Hour), Ended: ago(49 * time.Hour)},
 	}
+	for i, active := range []time.Duration{9, 4, 3, 41, 12, 1} {
+		rows[i].Active, rows[i].Usual = active*time.Minute, 10*time.Minute
+	}
+	rows[4].Usual = 0
+	rows[0].Cost, rows[1].Cost, rows[3].Cost = web.RunCost{Reported: 110_000}, web.RunCost{UnknownCalls: 2}, web.RunCost{Reported: 90_000, Estimated: 40_000, UnknownCalls: 1}
+	return rows
 }
 
 func sampleTask() web.TaskPageData {

@@ -9,8 +9,8 @@ import (
 	"signalbox/web/ui"
 )
 
-// enoughRuns is how many finished runs an expected cost stands on at least.
-const enoughRuns = 5
+// EnoughRuns is how many finished runs an expected cost stands on at least.
+const EnoughRuns = 5
 
 // TaskPreviewData is what would become of the task in the form, at this moment.
 type TaskPreviewData struct {
@@ -178,8 +178,8 @@ func (w PreviewWait) expected(now time.Time) string {
 // cost says what the repository's last runs cost, as a range.
 func (r PreviewRuns) cost() string {
 	n := len(r.Costs)
-	if n < enoughRuns {
-		return fmt.Sprintf("Not enough data: %s of this repository finished with a known cost, and %d are needed.", ui.Count(n, "run", "runs"), enoughRuns) + r.unpriced()
+	if n < EnoughRuns {
+		return fmt.Sprintf("Not enough data: %s of this repository finished with a known cost, and %d are needed.", ui.Count(n, "run", "runs"), EnoughRuns) + r.unpriced()
 	}
 	if r.Costs[n-1] == 0 {
 		return fmt.Sprintf("The last %d finished runs of this repository cost nothing.", n) + r.unpriced()
@@ -198,10 +198,10 @@ func (r PreviewRuns) unpriced() string {
 // worked says how long the last runs were worked on, or is empty.
 func (r PreviewRuns) worked() string {
 	n := len(r.Worked)
-	if n < enoughRuns {
+	if n < EnoughRuns {
 		return ""
 	}
-	return fmt.Sprintf("%s to %s of work, without waiting; the middle one took %s.", ui.Dur(r.Worked[0]), ui.Dur(r.Worked[n-1]), ui.Dur(r.Worked[n/2]))
+	return fmt.Sprintf("%s to %s from admission to the end, without waiting for people; the middle one took %s.", ui.Dur(r.Worked[0]), ui.Dur(r.Worked[n-1]), ui.Dur(r.Worked[n/2]))
 }
 
 // bounds says what a run may use up at most.

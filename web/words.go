@@ -87,13 +87,6 @@ func attemptWords(n, most int) string {
 	return fmt.Sprint(n)
 }
 
-func rowTook(r RunRow, now time.Time) time.Duration {
-	if !r.Ended.IsZero() {
-		return r.Ended.Sub(r.Created)
-	}
-	return now.Sub(r.Created)
-}
-
 // runRowStatus separates "a worker has it" from "waiting for a worker", which the state alone does not say.
 func runRowStatus(r RunRow) ui.Status {
 	s := ui.RunStatus(r.State)

@@ -12,6 +12,45 @@ import (
 	"github.com/google/uuid"
 )
 
+const costsOfRuns = `-- name: CostsOfRuns :many
+SELECT u.run_id, coalesce(sum(u.cost_micros) FILTER (WHERE u.source = 'reported'), 0)::bigint AS reported,
+    coalesce(sum(u.cost_micros) FILTER (WHERE u.source = 'estimated'), 0)::bigint AS estimated,
+    coalesce(sum(greatest(u.provider_calls, 1)) FILTER (WHERE u.source = 'unknown'), 0)::bigint AS unknown_calls
+FROM usages u WHERE u.run_id = ANY($1::uuid[]) AND u.tenant_id = $2 GROUP BY u.run_id
+`
+
+type CostsOfRunsRow struct {
+	RunID        uuid.UUID `json:"run_id"`
+	Reported     int64     `json:"reported"`
+	Estimated    int64     `json:"estimated"`
+	UnknownCalls int64     `json:"unknown_calls"`
+}
+
+func (q *Queries) CostsOfRuns(ctx context.Context, db DBTX, ids []uuid.UUID, tenantID uuid.UUID) ([]CostsOfRunsRow, error) {
+	rows, err := db.Query(ctx, costsOfRuns, ids, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CostsOfRunsRow
+	for rows.Next() {
+		var i CostsOfRunsRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.Reported,
+			&i.Estimated,
+			&i.UnknownCalls,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countRuns = `-- name: CountRuns :one
 SELECT count(*)::int AS found FROM (SELECT 1 FROM runs x
     WHERE x.tenant_id = $1
@@ -160,6 +199,40 @@ func (q *Queries) RunsAmong(ctx context.Context, db DBTX, arg RunsAmongParams) (
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const usualRuns = `-- name: UsualRuns :many
+SELECT n.repository_id, count(*)::int AS runs, (percentile_cont(0.5) WITHIN GROUP (ORDER BY n.active_ms))::float8 AS middle_ms
+FROM runs n WHERE n.id = ANY(ARRAY(SELECT x.id FROM runs x WHERE x.tenant_id = $1 ORDER BY x.created_at DESC, x.id DESC LIMIT 1000))
+  AND n.repository_id = ANY($2::uuid[]) AND n.state = 'SUCCEEDED'
+GROUP BY n.repository_id
+`
+
+type UsualRunsRow struct {
+	RepositoryID uuid.UUID `json:"repository_id"`
+	Runs         int32     `json:"runs"`
+	MiddleMs     float64   `json:"middle_ms"`
+}
+
+// How long runs that succeeded were active in each of the repositories: the middle of those among the tenant's newest thousand.
+func (q *Queries) UsualRuns(ctx context.Context, db DBTX, tenantID uuid.UUID, repositories []uuid.UUID) ([]UsualRunsRow, error) {
+	rows, err := db.Query(ctx, usualRuns, tenantID, repositories)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsualRunsRow
+	for rows.Next() {
+		var i UsualRunsRow
+		if err := rows.Scan(&i.RepositoryID, &i.Runs, &i.MiddleMs); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

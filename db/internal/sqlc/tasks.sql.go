@@ -53,7 +53,7 @@ type FinishedLatelyRow struct {
 	Unpriced bool      `json:"unpriced"`
 }
 
-// The newest finished runs of a repository: what each cost and how long it was worked on. Looked for among the tenant's newest
+// The newest finished runs of a repository: what each cost and how long it was active. Looked for among the tenant's newest
 // thousand, so that a repository without runs costs no walk through all of them.
 func (q *Queries) FinishedLately(ctx context.Context, db DBTX, tenantID uuid.UUID, repositoryID uuid.UUID, count int32) ([]FinishedLatelyRow, error) {
 	rows, err := db.Query(ctx, finishedLately, tenantID, repositoryID, count)
