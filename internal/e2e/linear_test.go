@@ -107,12 +107,15 @@ func (h *history) record(client int, a ask, do func() said) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: a, Call: call, Output: o, Return: back})
 }
 
-// forgive leaves out the claims that found nothing while a cancel was on its way: a cancel holds the waiting item until it
-// has committed, and no claim waits for it. Such an answer tells nothing.
+// forgive leaves out the claims that found nothing while somebody else held the run for nothing, for no claim waits: a cancel holds
+// the waiting item until it has committed; a release that lost to another write holds the row that it waited for until its own
+// transaction, which carries the writes of others too, has ended. Such an answer tells nothing, and a worker that waits looks again.
 func (h *history) forgive() {
 	h.ops = slices.DeleteFunc(slices.Clone(h.ops), func(claim porcupine.Operation) bool {
 		return claim.Input.(ask).op == "claim" && claim.Output.(said).token == 0 && slices.ContainsFunc(h.ops, func(c porcupine.Operation) bool {
-			return c.Input.(ask).op == "cancel" && c.Call < claim.Return && claim.Call < c.Return
+			lost := c.Output.(said).refused || c.Output.(said).unknown
+			op := c.Input.(ask).op
+			return (op == "cancel" || op == "release" && lost) && c.Call < claim.Return && claim.Call < c.Return
 		})
 	})
 }
