@@ -147,7 +147,7 @@ func BenchmarkPages(b *testing.B) {
 
 // bigPatch is the page of a gate with fifty new files of so many lines, made by a worker and its agent.
 func bigPatch(b *testing.B, f *figure, lines, times int) {
-	r := rig.New(b, rig.Options{Timing: db.Timing{LeaseTTL: time.Minute}, Patience: 3 * time.Minute})
+	r := rig.New(b, rig.Options{Timing: db.Timing{LeaseTTL: time.Minute}, Patience: 3 * time.Minute, Policy: "schema: 1\nversion: large-1\nlimits: {diff_lines: 50000, patch_bytes: 8388608}\n"})
 	repo := r.Repository("acme/large", rig.Shop())
 	script := fmt.Sprintf(`for f in $(seq 50); do seq -f "func line%%.0f() error { return nil } // of file $f" %d > generated$f.go; done`, lines)
 	_, id := r.Person("rita").Submit(rig.Task{Repository: repo, Title: "A large patch", Goal: rig.Recipe("Much.", rig.Act{Do: "sh", New: script})})
