@@ -97,20 +97,25 @@ func (s *server) readElsewhere(r *http.Request, v *db.Verdict, declared []string
 	return nil
 }
 
-// diffView shows a patch, marked with what policy and contract say about its paths.
-func (s *server) diffView(r *http.Request, g gate, p gatePatch, notes *web.LineNotes) (*web.DiffView, error) {
+// diffView shows a patch, marked with what policy and contract say about its paths. All that can fail is done when it returns;
+// comparing and colouring the lines, which takes longest, is done when the view is asked for.
+func (s *server) diffView(r *http.Request, g gate, p gatePatch, notes *web.LineNotes) (func() *web.DiffView, error) {
 	options, err := s.diffOptions(r, g, p)
 	if err != nil {
 		return nil, err
 	}
 	options.Notes = notes
-	view := web.NewDiffView(p.parsed.Render(web.InlineBounds()), options)
+	var since *web.SinceView
 	if g.info.Kind == run.GatePatch && options.View.Since > 0 && options.View.Since < g.info.Revision {
-		if view.Since, err = s.since(r, g, p, options.View); err != nil {
+		if since, err = s.since(r, g, p, options.View); err != nil {
 			return nil, err
 		}
 	}
-	return view, nil
+	return func() *web.DiffView {
+		view := web.NewDiffView(p.parsed.Render(web.InlineBounds()), options)
+		view.Since = since
+		return view
+	}, nil
 }
 
 // since compares the patch with that of an earlier revision.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
@@ -80,6 +81,9 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach flush and deadlines.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Flush sends what was written, for a writer around this one that asks no http.ResponseController.
+func (w *recorder) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
 // Hijack is refused: no route takes over a connection.
 func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
@@ -116,6 +120,13 @@ func (s *server) observe(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(rec, r)
 	})
+}
+
+// compressed shrinks pages, styles and scripts on their way. A page holds nothing secret whose length could tell something beside
+// text that a stranger chose: no form has a token, and a token's page shows it once, as the answer of a post. Streams and
+// downloads go as they are.
+func compressed(next http.Handler) http.Handler {
+	return middleware.Compress(5, "text/html", "text/css", "text/javascript", "image/svg+xml")(next)
 }
 
 // note puts what the address and the principal say into the chain of ids.

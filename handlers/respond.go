@@ -187,16 +187,50 @@ func (s *server) note(r *http.Request, err error) {
 	}
 }
 
-// render writes a component after it was rendered as a whole, so that a failure never leaves half a page.
+// render writes a component. One that flushes nothing is written when it was rendered as a whole, so that a failure never
+// leaves half a page.
 func (s *server) render(w http.ResponseWriter, r *http.Request, code int, c templ.Component) error {
-	var page bytes.Buffer
-	if err := c.Render(r.Context(), &page); err != nil {
+	p := &paging{s: s, w: w, r: r, code: code}
+	if err := c.Render(r.Context(), p); err != nil {
+		if p.sent {
+			s.log.ErrorContext(r.Context(), "page broken off", slog.String("error", err.Error()), slog.String("request_id", requestID(r)))
+			panic(http.ErrAbortHandler) // what follows cannot be another page; the browser is told that this one is not whole
+		}
 		return fmt.Errorf("render: %w", err)
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(code)
-	s.write(w, r, web.Reveal(page.Bytes()))
+	p.send()
 	return nil
+}
+
+// paging sends a page in as many parts as its template flushes, each as Reveal shows it. Nothing is sent before the first of
+// them is whole, so that a page which cannot be rendered can still be answered with another one.
+type paging struct {
+	s    *server
+	w    http.ResponseWriter
+	r    *http.Request
+	code int
+	sent bool
+	part bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (p *paging) Write(b []byte) (int, error) { return p.part.Write(b) }
+
+// Flush implements http.Flusher, which is what a template looks for.
+func (p *paging) Flush() {
+	p.send()
+	// Where it cannot be sent early it comes with the rest.
+	_ = http.NewResponseController(p.w).Flush()
+}
+
+func (p *paging) send() {
+	if !p.sent {
+		p.sent = true
+		p.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		p.w.WriteHeader(p.code)
+	}
+	p.s.write(p.w, p.r, web.Reveal(p.part.Bytes()))
+	p.part.Reset()
 }
 
 // answer writes a JSON body.

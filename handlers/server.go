@@ -173,7 +173,7 @@ func (s *server) mount(routes []route) (http.Handler, error) {
 		mux.NotFound(nothing)
 		mux.MethodNotAllowed(wrong)
 	}
-	guarded := s.sameOrigin(pages)
+	guarded := compressed(s.sameOrigin(pages))
 	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == apiPrefix || strings.HasPrefix(r.URL.Path, apiPrefix+"/") {
 			apis.ServeHTTP(w, r)

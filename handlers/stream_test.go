@@ -186,3 +186,23 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 		t.Errorf("run %s", ack.Run.State)
 	}
 }
+
+// U12: pages, styles and scripts travel compressed where the browser takes that, and a stream goes as it is.
+func TestPagesTravelCompressed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.signedIn(t, rita)
+	k := w.worker(t, "one")
+	b.submit(t, "Replace one word.")
+	_, run := w.waiting(t, k)
+	style, _ := b.get(t, "/inbox").page(t).Find("link[rel=stylesheet]").Attr("href")
+	for path, want := range map[string]string{"/runs/" + run: "gzip", style: "gzip", "/runs/" + run + "/stream?after=0": "", "/runs/" + run + "/patch": ""} {
+		req := got(http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+path, nil))(t)
+		req.Header.Set("Accept-Encoding", "gzip") // and Go's client undoes nothing
+		resp := got(b.Do(req))(t)
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != want {
+			t.Errorf("%s: %d, encoded %q, want %q", path, resp.StatusCode, resp.Header.Get("Content-Encoding"), want)
+		}
+		must(t, resp.Body.Close())
+	}
+}

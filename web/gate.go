@@ -11,9 +11,9 @@ import (
 type GatePageData struct {
 	Shell
 	Panel    GatePanelData
-	Plan     *PlanView // plan gates, and patch gates that had a plan
-	Diff     *DiffView // patch gates
-	Report   string    // report gates: plain text
+	Plan     *PlanView        // plan gates, and patch gates that had a plan
+	Diff     func() *DiffView // patch gates; made when all that comes before it was sent
+	Report   string           // report gates: plain text
 	Agent    AgentWords
 	Evidence Evidence
 	History  []DecisionView // all revisions, newest first

@@ -157,3 +157,32 @@ func TestLiveFragments(t *testing.T) {
 		}
 	}
 }
+
+// parts is a page as a browser gets it: what stood there at each flush.
+type parts struct {
+	strings.Builder
+	flushed []string
+}
+
+// Flush implements http.Flusher.
+func (p *parts) Flush() { p.flushed = append(p.flushed, p.String()) }
+
+// U11, ux.md 6.2 rule 28: who decides has the buttons before the lines of a large patch are compared and coloured.
+func TestGateComesBeforeItsPatch(t *testing.T) {
+	t.Parallel()
+	var p parts
+	d := sampleGatePage(t)
+	diff := d.Diff
+	d.Diff = func() *web.DiffView {
+		if len(p.flushed) != 1 || !strings.Contains(p.flushed[0], `value="approve"`) {
+			t.Errorf("the patch is looked at after %d flushes, before the buttons were sent", len(p.flushed))
+		}
+		return diff()
+	}
+	if err := web.GatePage(d).Render(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.String(), "</html>") {
+		t.Error("the page has no end")
+	}
+}

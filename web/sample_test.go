@@ -160,6 +160,8 @@ func sampleDiff(t *testing.T) *web.DiffView {
 	return sampleDiffAs(t, web.DiffChoice{})
 }
 
+func later(d *web.DiffView) func() *web.DiffView { return func() *web.DiffView { return d } }
+
 func sampleDiffAs(t *testing.T, view web.DiffChoice) *web.DiffView {
 	t.Helper()
 	p, err := patch.Parse([]byte(samplePatch), 1<<20)
@@ -201,7 +203,7 @@ func sampleEvidence() web.Evidence {
 
 func sampleGatePage(t *testing.T) web.GatePageData {
 	return web.GatePageData{
-		Shell: shell(), Panel: sampleGatePanel(), Diff: sampleDiff(t), Evidence: sampleEvidence(), Live: true,
+		Shell: shell(), Panel: sampleGatePanel(), Diff: later(sampleDiff(t)), Evidence: sampleEvidence(), Live: true,
 		Agent:   web.AgentWords{Text: "Each return path closes the body now.\nThe new test fails without it."},
 		History: []web.DecisionView{{N: 1, Who: "Ben Approver", Verdict: "request_changes", Text: "Please add a test that fails without the fix.", At: ago(12 * time.Minute), Revision: 1, Digest: digest, Channel: "browser", Outdated: true}},
 	}
@@ -283,15 +285,16 @@ func sampleTask() web.TaskPageData {
 // sampleSplitGate is the gate's page side by side, without changes of white space.
 func sampleSplitGate(t *testing.T) web.GatePageData {
 	d := sampleGatePage(t)
-	d.Diff = sampleDiffAs(t, web.DiffChoice{Split: true, IgnoreSpace: true})
-	d.Diff.Since = &web.SinceView{Since: 1, Revision: 2, Hide: web.GateDiffURL(gateID, web.DiffChoice{}), Comparison: patch.Comparison{Same: 1, More: 1200, Files: []patch.ComparedFile{
+	diff := sampleDiffAs(t, web.DiffChoice{Split: true, IgnoreSpace: true})
+	d.Diff = later(diff)
+	diff.Since = &web.SinceView{Since: 1, Revision: 2, Hide: web.GateDiffURL(gateID, web.DiffChoice{}), Comparison: patch.Comparison{Same: 1, More: 1200, Files: []patch.ComparedFile{
 		{Path: "internal/http/retry.go", What: "changed in another way", Lines: []patch.ComparedLine{
 			{Kind: patch.LineContext, Skipped: 4}, {Kind: patch.LineContext, Is: patch.LineRemoved, Text: "		time.Sleep(backoff(attempt))"},
 			{Kind: patch.LineRemoved, Is: patch.LineAdded, Text: "		sleep(backoff(attempt))"}, {Kind: patch.LineAdded, Is: patch.LineAdded, Text: "		if err := sleep(ctx, backoff(attempt)); err != nil { ⟦U+202E⟧", Hidden: true},
 		}},
 		{Path: "assets/logo.png", What: "other binary content"},
 	}}}
-	last := &d.Diff.Files[len(d.Diff.Files)-1]
+	last := &diff.Files[len(diff.Files)-1]
 	last.Hunks, last.Load = nil, "Load the diff (2,310 lines)"
 	return d
 }
@@ -309,7 +312,7 @@ func untickedDiff(t *testing.T) *web.DiffView {
 // filteredGate shows only some of the files.
 func filteredGate(t *testing.T) web.GatePageData {
 	d := sampleGatePage(t)
-	d.Diff = sampleDiffAs(t, web.DiffChoice{Files: web.FileFilter{Name: "retry", Status: "unviewed"}})
+	d.Diff = later(sampleDiffAs(t, web.DiffChoice{Files: web.FileFilter{Name: "retry", Status: "unviewed"}}))
 	return d
 }
 
