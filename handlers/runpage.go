@@ -57,6 +57,7 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo)
 	}
 	for _, step := range steps[max(len(steps)-maxSteps, 0):] {
 		v := stepView(step)
+		v.Superseded = step.AttemptNo < info.AttemptNo
 		if step.State == run.StepRunning || step.State == run.StepFailed || step.State == run.StepTimedOut {
 			tail, total, err := s.stepTail(r, tenant, info.ID, step)
 			if err != nil {
@@ -84,7 +85,8 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo)
 			ID: typeid.Format(typeid.Artifact, a.ID), Kind: a.Kind, Name: a.Name, Size: a.Size, SHA256: a.SHA256, Attempt: a.AttemptNo, Revision: a.Revision, At: a.CreatedAt, Late: a.Late,
 		})
 	}
-	return data, nil
+	data.Effects, err = s.effects(r, info)
+	return data, err
 }
 
 // runPanel is the live region.
@@ -174,6 +176,9 @@ func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error
 		f.PatchDigest, f.PatchRevision, f.Files, f.Added, f.Removed = info.Patch.Digest, info.Patch.Revision, info.Patch.Files, info.Patch.Added, info.Patch.Removed
 	}
 	f.Cost, f.Uses = costWords(cost), uses(cost)
+	if f.Models, f.MoreModels, err = s.models(r, info); err != nil {
+		return f, err
+	}
 	if f.SameWorker, _, err = s.verifier(r, info); err != nil {
 		return f, err
 	}

@@ -46,7 +46,7 @@ func readWindow(r *http.Request) (w window, err error) {
 	}
 	w.show = r.URL.Query().Get("show")
 	if _, _, known := web.Shown(w.show); !known {
-		return w, fault.New(fault.Invalid, "Nothing is shown: show must be failed, human, policy or cost.").WithField("show")
+		return w, fault.New(fault.Invalid, "Nothing is shown: show must be failed, human, tool, policy or cost.").WithField("show")
 	}
 	return w, nil
 }
@@ -75,7 +75,7 @@ func (w window) after(version int64) (int64, bool) {
 // timeline reads a part of the run's log, never more than timelineWindow events of it.
 func (s *server) timeline(r *http.Request, info db.RunInfo, w window, now time.Time) (web.TimelineData, error) {
 	id := typeid.Format(typeid.Run, info.ID)
-	data := web.TimelineData{RunID: id, Created: info.CreatedAt, Now: now, PrevAttempt: -1, At: w.at, From: w.from, Level: w.level, Show: w.show}
+	data := web.TimelineData{RunID: id, Created: info.CreatedAt, Now: now, PrevAttempt: -1, At: w.at, From: w.from, Level: w.level, Show: w.show, Attempt: info.AttemptNo}
 	if w.show != "" {
 		return data, s.sifted(r, info, w, &data)
 	}
@@ -140,6 +140,11 @@ func (s *server) sifted(r *http.Request, info db.RunInfo, w window, data *web.Ti
 	}
 	if len(events) == timelineWindow {
 		upto = events[len(events)-1].Seq
+	}
+	if w.show == web.ShowTool {
+		if err := s.toolSteps(r, info, after, upto, data); err != nil {
+			return err
+		}
 	}
 	data.Before, data.After = int(after), int(info.Version-upto)
 	if after > 0 {

@@ -72,6 +72,14 @@ SELECT r.limits, r.cost_exceeded_at,
     (SELECT coalesce(sum(extract(epoch FROM coalesce(g.closed_at, clock_timestamp()) - g.opened_at)), 0)::float8 FROM gates g WHERE g.tenant_id = @tenant_id AND g.run_id = @run_id) AS review_seconds
 FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @run_id;
 
+-- name: RunModels :many
+-- What each model cost one run, by where the numbers come from; the dearest model first.
+SELECT model, source, sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens, sum(provider_calls)::bigint AS provider_calls,
+    sum(cost_micros)::bigint AS cost_micros, sum(greatest(provider_calls, 1))::bigint AS unknown_calls
+FROM usages WHERE tenant_id = @tenant_id AND run_id = @run_id AND greatest(provider_calls, input_tokens, output_tokens, cost_micros) > 0
+GROUP BY model, source
+ORDER BY sum(sum(cost_micros)) OVER (PARTITION BY model) DESC, sum(sum(input_tokens + output_tokens)) OVER (PARTITION BY model) DESC, model, source LIMIT @count;
+
 -- name: LeaseTimes :many
 -- Runs under a lease in which budgets of time can be used up, with how long sandboxes stood for them and verifiers worked.
 SELECT l.tenant_id, l.run_id, l.lease_id, r.limits, t.sandbox_seconds, t.verifier_seconds

@@ -222,3 +222,12 @@ FROM usages WHERE tenant_id = @tenant_id AND run_id = @run_id AND at > @asked::t
 -- name: LastEvent :one
 SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, payload
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY seq DESC LIMIT 1;
+
+-- name: LatestOperations :many
+-- The newest effects outside of one run, newest first.
+SELECT * FROM operations WHERE tenant_id = $1 AND run_id = $2 ORDER BY intended_at DESC, id DESC LIMIT $3;
+
+-- name: StepsWithin :many
+-- Steps that began in a stretch of time, in the order in which the server learned of them.
+SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
+FROM steps WHERE tenant_id = @tenant_id AND run_id = @run_id AND started_at >= @since AND started_at < @until ORDER BY steps.seq LIMIT @count;

@@ -23,6 +23,7 @@ type RunParts struct {
 	Attempts  []AttemptView
 	Gates     []GateRef
 	Artifacts []ArtifactView
+	Effects   []EffectView // outside of Signalbox, the newest first; at most some
 }
 
 // RunPanelData is the live region: state sentence, rail, facts that move.
@@ -111,6 +112,8 @@ type RunFacts struct {
 	Added, Removed int
 	Cost           string // in money, or empty
 	Uses           []Use  // what else it cost, each thing for itself
+	Models         []ModelUse
+	MoreModels     bool // others were used, too
 }
 
 // Use is one thing that a run used up, in words: how much, and its limit where it has one.
@@ -141,6 +144,8 @@ type StepView struct {
 	LogTail  string // raw bytes as text, at most some hundred lines; escape sequences are dealt with here
 	LogLines int    // lines in the whole log
 	LogURL   string // download; empty: none stored
+	// Superseded says that a later attempt made it history.
+	Superseded bool
 }
 
 // ArtifactView is one stored artifact.

@@ -72,7 +72,7 @@ func sampleRun() web.RunView {
 }
 
 func sampleTimeline() web.TimelineData {
-	return web.TimelineData{RunID: runID, Created: ago(30 * time.Minute), Now: now, Events: sampleEvents(), PrevAttempt: -1, Level: web.LevelSummary}
+	return web.TimelineData{Attempt: 2, RunID: runID, Created: ago(30 * time.Minute), Now: now, Events: sampleEvents(), PrevAttempt: -1, Level: web.LevelSummary}
 }
 
 func sampleFacts() web.RunFacts {
@@ -80,6 +80,10 @@ func sampleFacts() web.RunFacts {
 		Requester: "Rita Requester", Agent: "command / codemod 1", Isolation: "bwrap", IsolationNote: "own namespaces, no network",
 		Base: "main", BaseCommit: "9f1c2b7ad03e", PolicyVersion: "3", SameWorker: false, Verdict: "pass", Confidence: "0.92",
 		Risk: "MEDIUM", RiskReasons: []string{"changes internal/http, a protected path"}, PlanDigest: digest, PatchDigest: digest, PatchRevision: 2, Files: 2, Added: 22, Removed: 3, FencingToken: 48,
+		Models: []web.ModelUse{
+			{Model: "vendor/large-1", Lines: []web.ModelLine{{Source: "estimated", TokensIn: 400, TokensOut: 90, Calls: 1, Micros: 2100}, {Source: "reported", TokensIn: 81_200, TokensOut: 9300, Calls: 14, Micros: 412_300}}},
+			{Lines: []web.ModelLine{{Source: "unknown", TokensIn: 5, Calls: 1, Unpriced: 1}}},
+		}, MoreModels: true,
 	}
 }
 
@@ -92,12 +96,18 @@ func sampleRunPage() web.RunPageData {
 				{ID: "s1", Name: "go vet ./...", State: "SUCCEEDED", Started: ago(9 * time.Minute), Ended: ago(9*time.Minute - 4*time.Second), ExitCode: &exit0},
 				{ID: "s2", Name: "go test ./...", State: "FAILED", Started: ago(15 * time.Minute), Ended: ago(14 * time.Minute), ExitCode: &exit1, Reason: "The command ended with exit code 1.", LogLines: 212,
 					LogTail: "=== RUN   TestRetryClosesBody\n\x1b[31m--- FAIL: TestRetryClosesBody (0.00s)\x1b[0m\n    retry_test.go:41: undefined: countingBody\n\x1b]8;;https://evil.example\x07click\x1b]8;;\x07\nFAIL\tacme/payments/internal/http\t0.012s\n", LogURL: "/artifacts/art_1"},
+				{ID: "s0", Name: "go test ./...", State: "FAILED", Attempt: 1, Started: ago(24 * time.Minute), Ended: ago(23 * time.Minute), ExitCode: &exit1, Superseded: true},
 			},
 			Attempts: []web.AttemptView{
 				{Number: 2, State: "STARTED", Worker: "harbour-2", Started: ago(21 * time.Minute)},
 				{Number: 1, State: "FAILED", Worker: "harbour-1", Started: ago(29 * time.Minute), Ended: ago(22 * time.Minute), Reason: "The worker stopped answering.", Superseded: true},
 			},
 			Gates: []web.GateRef{sampleGate()},
+			Effects: []web.EffectView{
+				{Kind: "open_pull_request", Identity: "open_pull_request:repo_1:agent/x/y:main", State: "dispatched", Parameters: map[string]string{"head": "agent/x/y", "base": "main"}, Intended: ago(3 * time.Minute), Dispatched: ago(2 * time.Minute)},
+				{Kind: "push_branch", Identity: "push_branch:repo_1:agent/x/y:9f1c2b7", State: "observed", Outcome: "failed", Error: "remote: the branch is protected", Parameters: map[string]string{"branch": "agent/x/y"}, Intended: ago(5 * time.Minute), Dispatched: ago(4 * time.Minute), Observed: ago(4 * time.Minute)},
+				{Kind: "comment", Identity: "comment:repo_1:7", State: "intended", Intended: ago(time.Minute)},
+			},
 			Artifacts: []web.ArtifactView{
 				{ID: "art_patch", Kind: "patch", Name: "change.patch", Size: 2310, SHA256: digest, Attempt: 2, Revision: 2, At: ago(10 * time.Minute)},
 				{ID: "art_plan", Kind: "plan", Name: "plan.json", Size: 1204, SHA256: digest, Attempt: 1, At: ago(26 * time.Minute)},

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+
+	"signalbox/web/ui"
 )
 
 // TimelineData is a window of a run's events: the whole log, its beginning and its end with a gap between, or a part of it.
@@ -17,14 +19,15 @@ type TimelineData struct {
 	After     int // events after the window; 0 when it reaches the end
 	AfterURL  string
 	// GapAt is the index in Events behind which Gap events are left out; 0: none are.
-	GapAt  int
-	Gap    int
-	GapURL string
-	Level  string // how much is shown, one of Levels; empty: every row, as the stream sends them
-	Show   string // which events are shown, one of Shows; empty: all
-	From   int64  // the event with which the window was asked to begin; 0: none
-	At     int64  // the event that was asked for; 0: none
-	Note   string // what has to be said about the window, in words
+	GapAt   int
+	Gap     int
+	GapURL  string
+	Attempt int    // the run's newest attempt: what failed in an earlier one is history; 0: not known
+	Level   string // how much is shown, one of Levels; empty: every row, as the stream sends them
+	Show    string // which events are shown, one of Shows; empty: all
+	From    int64  // the event with which the window was asked to begin; 0: none
+	At      int64  // the event that was asked for; 0: none
+	Note    string // what has to be said about the window, in words
 	// PrevAttempt is the attempt of the event before the window's first, so that no heading is repeated; -1: none.
 	PrevAttempt int
 }
@@ -48,6 +51,19 @@ func (d TimelineData) Grows() bool { return d.After == 0 && d.Show == "" }
 
 // wanted reports whether the event is the one that was asked for.
 func (d TimelineData) wanted(ev TimelineEvent) bool { return d.At > 0 && ev.Seq == d.At }
+
+// superseded reports whether a later attempt made the event history.
+func (d TimelineData) superseded(ev TimelineEvent) bool {
+	return ev.Attempt > 0 && ev.Attempt < d.Attempt
+}
+
+// toneOf greys the failure of an attempt that was followed by another: only the last attempt sets the colour.
+func toneOf(d TimelineData, ev TimelineEvent, line Line) ui.Tone {
+	if line.Tone == ui.ToneFailed && d.superseded(ev) {
+		return ui.ToneCancelled
+	}
+	return line.Tone
+}
 
 // marked tells assistive technology too which event was asked for.
 func marked(d TimelineData, ev TimelineEvent) templ.Attributes {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"signalbox/internal/run"
@@ -17,8 +18,11 @@ const (
 // Levels lists the levels, the usual one first.
 func Levels() []string { return []string{LevelSummary, LevelDetailed, LevelRaw} }
 
+// ShowTool is the sort of events that tools are behind; the handler adds the steps, which are no events.
+const ShowTool = "tool"
+
 // Shows lists the sorts of events that can be looked at alone; the empty one is all of them.
-func Shows() []string { return []string{"", "failed", "human", "policy", "cost"} }
+func Shows() []string { return []string{"", "failed", "human", ShowTool, "policy", "cost"} }
 
 // Shown are the kinds and actors of one of Shows; false for any other word.
 func Shown(show string) ([]run.Kind, []run.ActorKind, bool) {
@@ -36,6 +40,11 @@ func Shown(show string) ([]run.Kind, []run.ActorKind, bool) {
 			run.KindPlanApprovalRequired, run.KindHumanApprovalRequired, run.KindApproved, run.KindChangesRequested, run.KindRejected, run.KindApprovalExpired,
 			run.KindApprovalReopened, run.KindGateBypassed, run.KindApprovalWithdrawn, run.KindReconciliationRequired, run.KindBudgetExceeded, run.KindCancelRequested,
 		}, []run.ActorKind{run.Human, run.Attestor}, true
+	case ShowTool:
+		return []run.Kind{
+			run.KindSandboxReady, run.KindContextReady, run.KindPlanCreated, run.KindPatchCreated, run.KindReportCreated, run.KindNoChangeReported,
+			run.KindVerificationStarted, run.KindVerificationPassed, run.KindVerificationFailed,
+		}, nil, true
 	case "policy":
 		return []run.Kind{
 			run.KindDeferred, run.KindEnqueued, run.KindPolicyDenied, run.KindPlanApprovalRequired, run.KindHumanApprovalRequired, run.KindApprovalCarried,
@@ -53,6 +62,8 @@ func showWords(show string) string {
 		return "Failures"
 	case "human":
 		return "People"
+	case ShowTool:
+		return "Tools"
 	case "policy":
 		return "Policy"
 	case "cost":
@@ -68,6 +79,8 @@ func emptyWords(d TimelineData) string {
 		return "Nothing has happened yet."
 	case d.Show == "cost":
 		return "No limit was reached in this part of the log. What the run has cost stands under Facts."
+	case d.Show == ShowTool:
+		return "No tool ran in this part of the log."
 	default:
 		return "No such event is in this part of the log."
 	}
@@ -114,7 +127,7 @@ func timelineGroups(d TimelineData) []group {
 	}
 	start := 0
 	for i, ev := range d.Events {
-		if d.Level != LevelSummary || !quiet(ev) {
+		if d.Level != LevelSummary || d.Show == ShowTool || !quiet(ev) {
 			add(start, i)
 			add(i, i+1)
 			start = i + 1
@@ -125,6 +138,42 @@ func timelineGroups(d TimelineData) []group {
 	}
 	add(start, len(d.Events))
 	return all
+}
+
+// part is a stretch of the timeline: the rows of attempts that are history, or others. No part reaches over a gap.
+type part struct {
+	groups []group
+	past   bool
+}
+
+func (p part) end() int { return p.groups[len(p.groups)-1].end }
+
+// wanted reports whether the event that was asked for is in the part.
+func (p part) wanted(d TimelineData) bool {
+	return slices.ContainsFunc(d.Events[p.groups[0].first:p.end()], d.wanted)
+}
+
+// words say which attempts are folded, and that the newest is not among them.
+func (p part) words(d TimelineData) string {
+	first, last := d.Events[p.groups[0].first].Attempt, d.Events[p.end()-1].Attempt
+	if first == last {
+		return fmt.Sprintf("attempt %d is history and stands here; the newest is attempt %d", first, d.Attempt)
+	}
+	return fmt.Sprintf("attempts %d to %d are history and stand here; the newest is attempt %d", first, last, d.Attempt)
+}
+
+// timelineParts folds the attempts before the newest one at the level summary, unless one sort of events was asked for.
+func timelineParts(d TimelineData) []part {
+	var parts []part
+	for _, g := range timelineGroups(d) {
+		past := d.Level == LevelSummary && d.Show == "" && d.superseded(d.Events[g.first])
+		if n := len(parts); n > 0 && parts[n-1].past == past && (d.Gap == 0 || g.first != d.GapAt) {
+			parts[n-1].groups = append(parts[n-1].groups, g)
+			continue
+		}
+		parts = append(parts, part{groups: []group{g}, past: past})
+	}
+	return parts
 }
 
 func foldWords(events []TimelineEvent) string {

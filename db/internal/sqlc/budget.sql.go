@@ -287,6 +287,53 @@ func (q *Queries) RunCost(ctx context.Context, db DBTX, tenantID uuid.UUID, runI
 	return i, err
 }
 
+const runModels = `-- name: RunModels :many
+SELECT model, source, sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens, sum(provider_calls)::bigint AS provider_calls,
+    sum(cost_micros)::bigint AS cost_micros, sum(greatest(provider_calls, 1))::bigint AS unknown_calls
+FROM usages WHERE tenant_id = $1 AND run_id = $2 AND greatest(provider_calls, input_tokens, output_tokens, cost_micros) > 0
+GROUP BY model, source
+ORDER BY sum(sum(cost_micros)) OVER (PARTITION BY model) DESC, sum(sum(input_tokens + output_tokens)) OVER (PARTITION BY model) DESC, model, source LIMIT $3
+`
+
+type RunModelsRow struct {
+	Model         string `json:"model"`
+	Source        string `json:"source"`
+	InputTokens   int64  `json:"input_tokens"`
+	OutputTokens  int64  `json:"output_tokens"`
+	ProviderCalls int64  `json:"provider_calls"`
+	CostMicros    int64  `json:"cost_micros"`
+	UnknownCalls  int64  `json:"unknown_calls"`
+}
+
+// What each model cost one run, by where the numbers come from; the dearest model first.
+func (q *Queries) RunModels(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, count int32) ([]RunModelsRow, error) {
+	rows, err := db.Query(ctx, runModels, tenantID, runID, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunModelsRow
+	for rows.Next() {
+		var i RunModelsRow
+		if err := rows.Scan(
+			&i.Model,
+			&i.Source,
+			&i.InputTokens,
+			&i.OutputTokens,
+			&i.ProviderCalls,
+			&i.CostMicros,
+			&i.UnknownCalls,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runningSteps = `-- name: RunningSteps :many
 SELECT s.tenant_id, s.run_id, s.id, s.started_at, r.limits, clock_timestamp()::timestamptz AS now
 FROM run_leases l JOIN steps s ON s.lease_id = l.lease_id JOIN runs r ON r.id = l.run_id

@@ -321,6 +321,46 @@ func (q *Queries) LastEvent(ctx context.Context, db DBTX, tenantID uuid.UUID, ru
 	return i, err
 }
 
+const latestOperations = `-- name: LatestOperations :many
+SELECT id, tenant_id, run_id, kind, identity, state, outcome, parameters, result, lease_id, fencing_token, intended_at, dispatched_at, observed_at FROM operations WHERE tenant_id = $1 AND run_id = $2 ORDER BY intended_at DESC, id DESC LIMIT $3
+`
+
+// The newest effects outside of one run, newest first.
+func (q *Queries) LatestOperations(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, limit int32) ([]Operation, error) {
+	rows, err := db.Query(ctx, latestOperations, tenantID, runID, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Operation
+	for rows.Next() {
+		var i Operation
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.RunID,
+			&i.Kind,
+			&i.Identity,
+			&i.State,
+			&i.Outcome,
+			&i.Parameters,
+			&i.Result,
+			&i.LeaseID,
+			&i.FencingToken,
+			&i.IntendedAt,
+			&i.DispatchedAt,
+			&i.ObservedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const liveOffers = `-- name: LiveOffers :many
 SELECT b.worker_id, w.tenant_id, b.phases, w.phases AS allowed, b.queues, b.pools, b.capabilities, b.isolation,
     (b.max_concurrent - (SELECT count(*) FROM run_leases l WHERE l.boot_id = b.id))::int AS free
@@ -1384,6 +1424,78 @@ func (q *Queries) RunsOfTask(ctx context.Context, db DBTX, taskID uuid.UUID, ten
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stepsWithin = `-- name: StepsWithin :many
+SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
+FROM steps WHERE tenant_id = $1 AND run_id = $2 AND started_at >= $3 AND started_at < $4 ORDER BY steps.seq LIMIT $5
+`
+
+type StepsWithinParams struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	RunID    uuid.UUID `json:"run_id"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until"`
+	Count    int32     `json:"count"`
+}
+
+type StepsWithinRow struct {
+	ID         uuid.UUID  `json:"id"`
+	AttemptNo  int32      `json:"attempt_no"`
+	LeaseID    uuid.UUID  `json:"lease_id"`
+	Phase      string     `json:"phase"`
+	CallID     string     `json:"call_id"`
+	Kind       string     `json:"kind"`
+	Name       string     `json:"name"`
+	State      string     `json:"state"`
+	Summary    string     `json:"summary"`
+	ExitCode   *int32     `json:"exit_code"`
+	DurationMs *int64     `json:"duration_ms"`
+	StartedAt  time.Time  `json:"started_at"`
+	FinishedAt *time.Time `json:"finished_at"`
+	Seq        int64      `json:"seq"`
+}
+
+// Steps that began in a stretch of time, in the order in which the server learned of them.
+func (q *Queries) StepsWithin(ctx context.Context, db DBTX, arg StepsWithinParams) ([]StepsWithinRow, error) {
+	rows, err := db.Query(ctx, stepsWithin,
+		arg.TenantID,
+		arg.RunID,
+		arg.Since,
+		arg.Until,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StepsWithinRow
+	for rows.Next() {
+		var i StepsWithinRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.AttemptNo,
+			&i.LeaseID,
+			&i.Phase,
+			&i.CallID,
+			&i.Kind,
+			&i.Name,
+			&i.State,
+			&i.Summary,
+			&i.ExitCode,
+			&i.DurationMs,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.Seq,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
