@@ -158,6 +158,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		"worker_boots_worker_fk": "taken from the credential", "paused_queues_pk": "a repeat changes nothing", "paused_queues_queue_check": "checked before",
 		"paused_queues_reason_check": "checked before", "saved_views_pk": "upserted", "saved_views_list_check": "checked before",
 		"saved_views_name_check": "checked before", "saved_views_query_check": "checked before",
+		"hints_dismissed_pk": "a repeat changes nothing", "hints_dismissed_hint_check": "checked before",
 	}
 	obvious := regexp.MustCompile(`_(pkey|tenant_fk|user_fk|run_fk|tenant_id_key|provider_fk)$`)
 	sentences := db.Sentences()

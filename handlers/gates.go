@@ -113,6 +113,11 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 			return err
 		}
 	}
+	if panel.MayDecide {
+		if data.Hints, err = s.hints(r, db.HintGate); err != nil {
+			return err
+		}
+	}
 	if data.Evidence, err = s.evidenceView(r, g.run, g.standing); err != nil {
 		return err
 	}

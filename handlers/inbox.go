@@ -44,6 +44,9 @@ func (s *server) getInbox(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := web.InboxPageData{Shell: s.shell(r), Group: r.URL.Query().Get("group"), MoreOthers: len(others) > othersLimit}
+	if data.Hints, err = s.hints(r, db.HintRepository, db.HintWorker, db.HintTask); err != nil {
+		return err
+	}
 	turns := s.turnTaker(r)
 	for _, list := range []struct {
 		gates []db.WaitingGate

@@ -110,6 +110,7 @@ func (s *server) routes() []route {
 		page(get, "/auth/oidc/{provider}/callback", anyone, s.getLoginCallback),
 		page(post, "/logout", anyone, s.postLogout),
 		page(post, "/preferences", anyone, s.postPreferences),
+		page(post, "/hints/dismiss", member, s.postHintDismiss),
 		page(get, "/cli-login", member, s.getCLILogin),
 		page(post, "/cli-login", member, s.postCLILogin),
 		page(get, "/docs/api", anyone, s.getAPIReference),

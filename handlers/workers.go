@@ -25,6 +25,10 @@ func (s *server) getWorkers(w http.ResponseWriter, r *http.Request) error {
 func (s *server) workersPage(w http.ResponseWriter, r *http.Request, code int, data web.WorkersPageData) error {
 	p := who(r)
 	data.Shell, data.MayAct = s.shell(r), p.has(policy.RoleAdmin)
+	var err error
+	if data.Hints, err = s.hints(r, db.HintWorker); err != nil {
+		return err
+	}
 	queues, err := s.store.Queues(r.Context(), p.tenant)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ type GatePageData struct {
 	History  []DecisionView // all revisions, newest first
 	Live     bool
 	Turn     TurnView // of an open gate
+	Hints    []Hint
 }
 
 // GateFilePageData is the page of one file of a gate's patch.

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 func pages(t *testing.T) map[string]templ.Component {
 	t.Helper()
 	guest := web.Shell{Now: now, DevMode: true}
-	return map[string]templ.Component{
+	all := map[string]templ.Component{
 		"login": web.LoginPage(web.LoginPageData{
 			Shell: guest, Happened: "Your session ended at 14:02 UTC.", ReturnTo: "/gates/" + gateID,
 			Providers: []web.LoginProvider{{ID: "dev", Name: "the sample provider"}},
@@ -100,6 +101,8 @@ func pages(t *testing.T) map[string]templ.Component {
 		"keys":               web.KeysPage(web.KeysPageData{Shell: shell()}),
 		"gallery":            web.GalleryPage(web.GalleryPageData{Shell: shell()}),
 	}
+	maps.Copy(all, hintPages(t))
+	return all
 }
 
 func groupedInbox() web.InboxPageData {

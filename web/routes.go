@@ -13,6 +13,7 @@ import (
 //	GET  /login/{provider}        starts the OpenID Connect login ?return_to=PATH
 //	POST /logout
 //	POST /preferences             theme=system|light|dark or keys=on|off, return_to=PATH
+//	POST /hints/dismiss           hint=repository|worker|task|gate, return_to=PATH
 //	GET  /tasks                   TasksPage          ?q= &state= &repository= &mine=1 &before= | &after=
 //	GET  /tasks/new               NewTaskPage        ?from=TASK
 //	POST /tasks                   repository, goal, title, mode, risk, base_ref, scope, exclude, plan_gate=on, auto_pr=on, idempotency_key
@@ -83,6 +84,7 @@ const (
 	NewTaskURL      = "/tasks/new"
 	TaskPreviewURL  = "/tasks/preview"
 	RunsURL         = "/runs"
+	HintDismissURL  = "/hints/dismiss"
 	ViewsURL        = "/views"
 	ViewDeleteURL   = "/views/delete"
 	RepositoriesURL = "/repositories"

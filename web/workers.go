@@ -11,6 +11,7 @@ import (
 // WorkersPageData is the state of queues and execution plane.
 type WorkersPageData struct {
 	Shell
+	Hints        []Hint
 	QueueDepth   int
 	OldestQueued time.Time // zero: nothing queued
 	Queues       []QueueRow

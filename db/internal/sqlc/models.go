@@ -228,6 +228,13 @@ type GroupRole struct {
 	Role       string    `json:"role"`
 }
 
+type HintsDismissed struct {
+	TenantID    uuid.UUID `json:"tenant_id"`
+	UserID      uuid.UUID `json:"user_id"`
+	Hint        string    `json:"hint"`
+	DismissedAt time.Time `json:"dismissed_at"`
+}
+
 type IdempotencyKey struct {
 	TenantID    uuid.UUID       `json:"tenant_id"`
 	Scope       string          `json:"scope"`
