@@ -27,11 +27,7 @@ func cancelNow(p *principal, info db.RunInfo) bool {
 
 // getRunCancel asks before it cancels: what stays, what goes, what exists outside.
 func (s *server) getRunCancel(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "id", typeid.Run)
-	if err != nil {
-		return err
-	}
-	info, err := s.store.RunInfo(r.Context(), who(r).tenant, id)
+	info, err := s.runAsked(r)
 	if err != nil {
 		return err
 	}

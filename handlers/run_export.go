@@ -104,11 +104,7 @@ type stepDiagnosis struct {
 
 // getRunExport downloads the evidence of a run.
 func (s *server) getRunExport(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "id", typeid.Run)
-	if err != nil {
-		return err
-	}
-	info, err := s.store.RunInfo(r.Context(), who(r).tenant, id)
+	info, err := s.runAsked(r)
 	if err != nil {
 		return err
 	}
@@ -121,11 +117,7 @@ func (s *server) getRunExport(w http.ResponseWriter, r *http.Request) error {
 
 // getRunDiagnostics downloads what is needed to look into a run elsewhere. It holds no secret: what looks like one is left out.
 func (s *server) getRunDiagnostics(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "id", typeid.Run)
-	if err != nil {
-		return err
-	}
-	info, err := s.store.RunInfo(r.Context(), who(r).tenant, id)
+	info, err := s.runAsked(r)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,15 @@ import (
 
 func joinLines(lines []string) string { return strings.Join(lines, "\n") }
 
+// runAsked is the run that the address names.
+func (s *server) runAsked(r *http.Request) (db.RunInfo, error) {
+	id, err := pathID(r, "id", typeid.Run)
+	if err != nil {
+		return db.RunInfo{}, err
+	}
+	return s.store.RunInfo(r.Context(), who(r).tenant, id)
+}
+
 // runPage reads what the page of a run shows.
 func (s *server) runPage(r *http.Request, id uuid.UUID, at window) (web.RunPageData, error) {
 	ctx, p := r.Context(), who(r)
