@@ -36,6 +36,7 @@ func outcomes(page *goquery.Document, table string) string {
 // R-UI-6, R-CAN-3: several runs are cancelled with one question, each as by itself; what cannot be cancelled is named and holds
 // nothing back, and the same form sent again answers the same and changes nothing.
 // cancel rule 11: by ids or filter, split by what they do, with a result for each.
+// Field reports: riverui#545, dagster#27748, dagster#3259.
 func TestBulkCancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,6 +13,7 @@ import (
 
 // U5, U6, A4, A5, A6: fifty clients decide about one gate at once, some about what it never showed, some for changes: none of the
 // stale approvals counts, one decision takes effect, and there is one piece of work.
+// Field reports: atlantis#6280, flowwink PR#504, loopover PR#2992.
 func TestFiftyDecideAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

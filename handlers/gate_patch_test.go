@@ -37,6 +37,7 @@ func repeated(n int) []string {
 
 // A26, R-UI-2: what the page does not show needs a tick for each reason before an approval counts; without it nothing is
 // recorded and nothing is lost. Sending back and rejecting need none. Page and API alike.
+// Field reports: buzz#4502, cadis#435, t3code#1534, automic-vault#157, agent-secret#247.
 func TestWhatIsNotShownIsReviewedElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -125,6 +126,7 @@ func TestSendingBackNeedsNoTick(t *testing.T) {
 
 // Rule 29 of the pages, 2.3: a file over the limit is loaded by itself, as a fragment and as a page, and that changes nothing
 // about the tick. Views are in the address; the default shows every change.
+// Field reports: vibe-kanban#838, isaacs/github#755.
 func TestViewsOfAPatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,6 +20,7 @@ func rows(page *goquery.Document) string {
 }
 
 // U13, U19: lists say how much there is and how much a filter hides; each saved view of the runs is a real question to the database.
+// Field reports: buildkite/feedback#181, buildkite/feedback#351.
 func TestListsCountAndView(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,6 +83,7 @@ func TestListsCountAndView(t *testing.T) {
 }
 
 // Keyset paging goes through a view as through a list, and counting ends at a thousand and says so.
+// Field report: temporalio/ui#873.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -93,6 +93,7 @@ func zipped(t testing.TB, body string) int {
 }
 
 // R-UI-1, R-UI-3: of a log of 200,000 lines a page holds one window, wherever it lies; every line has an address that shows it.
+// Field reports: travis-ci#927, travis-ci#6973, concourse#470, test-infra#26765, zebra#7637.
 func TestLongLog(t *testing.T) {
 	t.Parallel()
 	b, l := printing(t)
@@ -141,6 +142,7 @@ func TestLongLog(t *testing.T) {
 }
 
 // A search counts every hit, lists them with what stands around, and leads from one to the next. Case and colours do not matter.
+// Field report: squid PR#1965.
 func TestLogSearch(t *testing.T) {
 	t.Parallel()
 	b, l := printing(t)

@@ -68,6 +68,7 @@ func wantRungs(t testing.TB, b *browser, run string, want ...string) {
 // cancel rule 3: the page changes at once, each step of the cancellation has its time, and the ladder stays through reloads and
 // after the end. cancel rule 4: it says by when it ends. cancel rule 5: whoever asks again, with the same form or as somebody
 // else, gets the same ladder, which names who asked first.
+// Field reports: prefect#4490, prefect#18585, prefect#18840, dagster#13155, temporalio/ui#325.
 func TestCancelLadder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,6 +139,7 @@ func TestShortLadders(t *testing.T) {
 
 // cancel rule 1: two verbs. Force stop is offered to an administrator, and to others only when the worker has left the cancel
 // unanswered for 30 seconds; it has a page of its own, and nothing but a run that is being cancelled is stopped by it.
+// Field reports: temporalio/ui#802, temporalio/web#210.
 func TestForceStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

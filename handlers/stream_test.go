@@ -87,6 +87,7 @@ func upTo(t testing.TB, c <-chan message, version int64) (last message, all stri
 
 // R-UI-1: the run page is live: what happened arrives without a poll, a reconnection goes on where it was, and misses
 // nothing.
+// Field report: sourcelens PR#4.
 func TestRunStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -47,6 +47,7 @@ func span(from, to int) (all []int) {
 
 // R-UI-1, U13, U20: a log of any length is shown by its beginning and its end, every part of it is a link away, and every
 // event has an address that renders it. The page of many thousand events is no larger than that of one.
+// Field report: temporalio/ui#2704.
 func TestLongTimeline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,6 +140,7 @@ func TestStreamWithoutRows(t *testing.T) {
 }
 
 // R-UI-1: level and sort stand in the address, hold for every window of a long log, and go without a script.
+// Field reports: temporalio/ui#2192, nasa/cumulus-dashboard#406.
 func TestTimelineLevels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

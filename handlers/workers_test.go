@@ -93,3 +93,26 @@ func TestWorkersPage(t *testing.T) {
 	}
 	admin.post(t, "/workers/wrk_01m8m1aqhhfh1vgchmwcf2qjxb/drain", url.Values{"idempotency_key": {db.NewSecret()}}).want(t, http.StatusNotFound)
 }
+
+// Field reports: temporalio/ui#3475, littlehorse#2427. What a worker is, is computed from its last heartbeat: one that is silent is
+// not said to run, whatever it said of itself last.
+func TestSilentWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.signedIn(t, rita)
+	b.submit(t, "Replace one word.")
+	w.worker(t, "one").claim(t, "execute")
+	row := func() string {
+		return b.get(t, "/workers").want(t, http.StatusOK).page(t).Find("tr[id^='worker-']").Text()
+	}
+	if text := row(); !strings.Contains(text, "Ready") || strings.Contains(text, "No heartbeat") {
+		t.Errorf("a worker that was heard of: %s", text)
+	}
+	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
+	defer conn.Close(t.Context())
+	_, err := conn.Exec(t.Context(), "UPDATE worker_boots SET heartbeat_at = now() - interval '1 hour'")
+	must(t, err)
+	if text := row(); strings.Contains(text, "Ready") || !strings.Contains(text, "No heartbeat") {
+		t.Errorf("a worker that is silent: %s", text)
+	}
+}

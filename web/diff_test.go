@@ -61,6 +61,7 @@ func TestDeceptionIsShown(t *testing.T) {
 }
 
 // TestLongPatchIsBoundedAndCounted: what is over the bounds is named in the banner.
+// Field reports: gitbucket#860, gitbucket#1945, Reviewable#34.
 func TestLongPatchIsBoundedAndCounted(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

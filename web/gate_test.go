@@ -37,6 +37,7 @@ func panelOf(t *testing.T, d web.GatePanelData) panelFacts {
 }
 
 // TestDecisionForm: approve, request changes and reject in the browser, bound to what was seen (R-UI-2).
+// Field reports: atlantis#1508, codex#23477, Aperant#1697.
 func TestDecisionForm(t *testing.T) {
 	t.Parallel()
 	p := panelOf(t, sampleGatePanel())
@@ -55,6 +56,7 @@ func TestDecisionForm(t *testing.T) {
 }
 
 // TestNobodyGetsADeadButton: who may not decide sees why, and no button (A8, A11), and nobody gets one while the agent prepares the revision (A1).
+// Field report: gitlab-ee#11215.
 func TestNobodyGetsADeadButton(t *testing.T) {
 	t.Parallel()
 	d := sampleGatePanel()
@@ -96,6 +98,7 @@ func TestRefusalsSayFirstThatNothingHappened(t *testing.T) {
 }
 
 // TestApprovedAndUnclaimed: A32, what was approved and nobody took is said, and is a problem after a minute.
+// Field report: meho#2293.
 func TestApprovedAndUnclaimed(t *testing.T) {
 	t.Parallel()
 	for wait, want := range map[time.Duration]string{
@@ -137,6 +140,7 @@ func TestCancelPageSaysWhatStaysAndGoes(t *testing.T) {
 }
 
 // TestLiveFragments: a message carries whole regions under stable ids, and no form is inside one (rule 17).
+// Field reports: nixbot PR#129, idiomorph#55.
 func TestLiveFragments(t *testing.T) {
 	t.Parallel()
 	text := render(t, web.RunLive(web.RunLiveData{Panel: web.RunPanelData{Run: sampleRun(), Now: now}, Facts: sampleFacts(), Rows: sampleTimeline(), Stage: "Waiting"}))

@@ -80,6 +80,7 @@ func checkReferences(t *testing.T, n *html.Node, ids, labels map[string]bool) {
 }
 
 // TestTemplatesKeepTheContentPolicy: nothing inline, nothing raw, so that the strict policy never has to be loosened.
+// Field reports: htmx#2832, htmx#1062, htmx#3063.
 func TestTemplatesKeepTheContentPolicy(t *testing.T) {
 	t.Parallel()
 	banned := regexp.MustCompile(`\sstyle=|\son[a-z]+=|hx-on|js:|hx-vals|hx-live|templ\.Raw|templ\.SafeURL|templ\.JSONString|<style|^\s*(script|css) [a-zA-Z]+\(`)

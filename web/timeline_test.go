@@ -73,7 +73,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// R-UI-1; field reports: bytebase PR #21427, riverui #364, actions/runner #1118. Attempts that another followed stand in one row,
+// R-UI-1; field reports: bytebase PR #21427, riverui #364, actions/runner #1118 and #1505, buildkite/feedback #157, argo-workflows #13839.
+// Attempts that another followed stand in one row,
 // closed, at the level summary; what failed in them is grey wherever it is shown. The newest attempt is open, and its failure is red.
 func TestAttemptsFold(t *testing.T) {
 	t.Parallel()
@@ -118,6 +119,13 @@ func TestAttemptsFold(t *testing.T) {
 			}
 			if inFold := row.Closest(".tl-past").Length() > 0; ev.Seq > 0 && inFold != (tc.folds > 0 && ev.Attempt > 0 && ev.Attempt < tc.attempt) {
 				t.Errorf("%s: event %d of attempt %d is folded: %t", name, ev.Seq, ev.Attempt, inFold)
+			}
+		}
+		// Each attempt has its own times and worker.
+		cards := page.Find("section[aria-labelledby=attempts]").Text()
+		for _, own := range []string{"harbour-2, from 14:11:10 UTC for 21 min", "harbour-1, from 14:03:10 UTC for 7 min"} {
+			if !strings.Contains(cards, own) {
+				t.Errorf("%s: the attempts lack %q: %s", name, own, cards)
 			}
 		}
 		// Steps of an earlier attempt are closed and grey, too.

@@ -17,6 +17,7 @@ func (b *tab) back() {
 
 // U19: back and forward give the list with its filters and the page with its open parts and its place, as whole pages; a run's page
 // comes from the browser's memory, and its stream goes on.
+// Field reports: riverui#495, htmx#1201, htmx#497, htmx#724, htmx#3037.
 func TestBackAndForward(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})

@@ -14,6 +14,7 @@ func (b *tab) press(keys string) { b.do("press "+keys, chromedp.KeyEvent(keys)) 
 
 // ux.md 2, U16: lists are walked, rows opened and selected, pages reached and the keys themselves looked up without a mouse; what
 // somebody types is never taken for a command, and single keys can be turned off (WCAG 2.1.4).
+// Field reports: spreed#7563, npmx.dev#1537.
 func TestBrowserKeys(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady(), Workers: -1})

@@ -24,6 +24,7 @@ const typedText = `document.querySelector("#f-text").value`
 
 // U7: what is written at a gate and in the form of a new task outlives the page, in every tab of the person, until it is
 // sent or discarded.
+// Field reports: isaacs/github#14, isaacs/github#376, gitea#31710, sapling#382.
 func TestBrowserKeepsWhatIsWritten(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})
@@ -102,6 +103,7 @@ func drafts(r *rig.Rig) (n int) {
 
 // A25, U7: the session ends while somebody writes. The decision is refused in words, nothing is decided, and after the
 // login the form has the text again; whoever else signs in in that tab sees nothing of it.
+// Field reports: gitea#17282, gitea#11182, gitlabhq#6525, rietveld#198.
 func TestBrowserSessionEndsAtTheGate(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})
@@ -166,6 +168,7 @@ func (b *tab) signInAgain(subject string) {
 
 // A13, U7: a comment on a step of the plan is kept while it is written, sent with the decision and with nothing else, and
 // the agent answers it with another revision.
+// Field reports: orca#8382, vibe-kanban#1335.
 func TestBrowserCommentsOnAPlan(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})

@@ -11,6 +11,7 @@ import (
 
 // R-UI-1, U20: the log of an agent arrives while it runs and is followed only while its end is in view; every line has an
 // address that shows and marks it, also a range, also one that is folded, also without a script.
+// Field reports: prefect legacy-ui#87, cirrus-ci-web#448, gocd PR#1138.
 func TestBrowserLog(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})

@@ -15,6 +15,7 @@ import (
 
 // R-UI-1, U8: the stream is cut by a restart of the server in the middle of a run; no row is missing or doubled, and
 // the page was not loaded again.
+// Field reports: htmx#2225, concourse#479, temporalio/web#361.
 func TestBrowserStreamSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady(), Failures: true})
@@ -46,6 +47,7 @@ var rowID = regexp.MustCompile(`<li class="tl-row[^>]* id="e([0-9]+)"`)
 
 // R-UI-1: the cursor of a stream is the id of its last message, over any number of cuts; a finished run ends the
 // stream, and coming back to it is answered 204.
+// Field reports: htmx-extensions#184, htmx-extensions#134.
 func TestStreamResumes(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})

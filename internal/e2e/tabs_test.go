@@ -20,6 +20,7 @@ func (b *tab) front(front bool) {
 
 // U8, rule 14 of the pages: over HTTP/1.1 a browser holds six connections to a server. Seven tabs of one run do not hang: those that
 // nobody sees let go of their stream, the one in front is live, and one that comes to the front again has missed nothing.
+// Field reports: woodpecker#6511, freenet-core#5213, profilarr#434, agent-dashboard#19.
 func TestSevenTabs(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Timing: steady()})
