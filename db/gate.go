@@ -33,6 +33,9 @@ type Verdict struct {
 	// with it (A26). Elsewhere is what was declared, for the audit.
 	Unread    string
 	Elsewhere []string
+	// Quick is what a list showed of the content above its button; nil where the gate's own page was decided on. Kind and
+	// risk are looked up at the moment of the decision.
+	Quick *policy.QuickContent
 	// Draft is the key of the drafts that the text was written in; they end with the decision. Empty: none do.
 	Draft string
 

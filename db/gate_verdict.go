@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +30,9 @@ func (s *Store) lateVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, r
 		}
 		if ok, why := policy.MayDecide(rules, f, policy.Actor{User: v.By.User.String(), Roles: v.By.Roles, LivePerson: v.By.Live}, v.Verdict); !ok && !already(f.Gate, v) {
 			return true, fault.New(fault.Forbidden, why).WithCode("may_not_decide")
+		}
+		if err := v.quickly(policy.GateKind(h.gate.Kind), rules, f); err != nil {
+			return true, err
 		}
 		who, at := s.lastDecider(ctx, tx, h)
 		ack.Outcome = "extra"
@@ -104,6 +108,9 @@ func (s *Store) checkVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, 
 	if v.Verdict == policy.Reject && v.Text == "" {
 		return fault.New(fault.Invalid, "Nothing was rejected: say why, so that the requester knows.").WithField("text").WithCode("text_required")
 	}
+	if err := v.quickly(policy.GateKind(h.gate.Kind), rules, f); err != nil {
+		return err
+	}
 	if v.Verdict == policy.Approve && v.Unread != "" {
 		return fault.New(fault.Invalid, v.Unread).WithField("reviewed_elsewhere").WithCode("not_shown")
 	}
@@ -111,6 +118,18 @@ func (s *Store) checkVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, 
 		if ok, why := policy.MayOverride(policy.Guards(rules, f)); !ok {
 			return fault.New(fault.Forbidden, why).WithCode("guard")
 		}
+	}
+	return nil
+}
+
+// quickly refuses an approval from a list of what is approved on its own page only, by the risk of this moment.
+func (v Verdict) quickly(kind policy.GateKind, rules policy.Rules, f policy.Facts) error {
+	if v.Quick == nil || v.Verdict != policy.Approve {
+		return nil
+	}
+	risk, _ := policy.EffectiveRisk(rules, f)
+	if why := policy.Quick(kind, risk, *v.Quick); len(why) > 0 {
+		return fault.New(fault.Conflict, "Nothing was approved from the list. "+strings.Join(why, " ")+" Decide on the gate's own page.").WithCode("not_quick")
 	}
 	return nil
 }
@@ -209,6 +228,9 @@ func (s *Store) auditVerdict(ctx context.Context, tx pgx.Tx, v Verdict, ack Verd
 	a.Detail = map[string]any{"digest": v.Digest, "revision": v.Revision, "run": typeid.Format(typeid.Run, ack.Run)}
 	if v.Verdict == policy.Approve && len(v.Elsewhere) > 0 {
 		a.Detail["reviewed_elsewhere"] = v.Elsewhere
+	}
+	if v.Verdict == policy.Approve && v.Quick != nil {
+		a.Detail["from_list"] = true
 	}
 	return s.audit(ctx, tx, &a)
 }

@@ -212,11 +212,16 @@ func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = s.readElsewhere(r, &v, values["reviewed_elsewhere"])
 	}
+	if err == nil && fromList(values) {
+		err = s.quickly(r, &v)
+	}
 	if err == nil {
 		var ack db.VerdictAck
 		if ack, err = s.store.Decide(r.Context(), v); err == nil {
 			replayed(w, ack.Replayed)
-			s.dropEarlier(r, id)
+			if !fromList(values) {
+				s.dropEarlier(r, id)
+			}
 			return s.decided(w, r, id, ack, values)
 		}
 	}
@@ -225,6 +230,9 @@ func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.note(r, err)
+	if fromList(values) && r.Header.Get("HX-Request") != "" {
+		return s.quickRow(w, r, status(f.Kind), id, refusal(f, values))
+	}
 	return s.gatePage(w, r, status(f.Kind), id, refusal(f, values), values)
 }
 
@@ -236,6 +244,9 @@ func (s *server) decided(w http.ResponseWriter, r *http.Request, id uuid.UUID, a
 			to += "&notes=" + strconv.Itoa(ack.Notes)
 		}
 		return see(w, r, to)
+	}
+	if fromList(posted) {
+		return s.quickRow(w, r, http.StatusOK, id, recorded(ack))
 	}
 	return s.gatePage(w, r, http.StatusOK, id, recorded(ack), posted)
 }
@@ -281,6 +292,8 @@ func refusal(f *fault.Error, v url.Values) *web.Outcome {
 	switch {
 	case f.Kind == fault.Invalid || f.Kind == fault.Malformed:
 		o.Kind, o.Field = web.OutcomeInvalid, f.Field
+	case f.Code == "not_quick":
+		o.Kind = web.OutcomeNotQuick
 	case f.Code == "stale_digest":
 		o.Kind, o.Title = web.OutcomeStale, "Nothing was "+past(v.Get("verdict"))+": what you saw has changed."
 		o.Text = "This page shows the newest revision now. Read it before you decide."

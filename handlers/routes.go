@@ -127,6 +127,8 @@ func (s *server) routes() []route {
 		page(get, "/gates/{id}/stream", member, s.streamGate),
 		page(get, "/gates/{id}/files/{n}", member, s.getGateFile),
 		page(get, "/f/gates/{id}/files/{n}", member, s.getGateFileFragment),
+		page(get, "/gates/{id}/quick", member, s.getQuick),
+		page(get, "/f/gates/{id}/quick", member, s.getQuickFragment),
 		page(post, "/gates/{id}/files/{n}/viewed", member, s.postViewed),
 		page(post, "/gates/{id}/decisions", decider, s.postDecision),
 		page(post, "/gates/{id}/notes", decider, s.postNotes),

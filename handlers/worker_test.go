@@ -81,10 +81,16 @@ func (l *lease) store(t testing.TB, kind wire.ArtifactKind, content string) stri
 // plan takes a new attempt to the handed-in plan.
 func (l *lease) plan(t testing.TB) wire.CommandAck {
 	t.Helper()
+	return l.planned(t, planJSON)
+}
+
+// planned is plan with a plan of one's own.
+func (l *lease) planned(t testing.TB, plan string) wire.CommandAck {
+	t.Helper()
 	l.do(t, wire.RunCommand{Command: wire.CmdStart})
 	l.do(t, wire.RunCommand{Command: wire.CmdSandboxReady, SandboxReady: &wire.SandboxReady{Isolation: wire.Bwrap, BaseCommit: baseCommit}})
 	l.do(t, wire.RunCommand{Command: wire.CmdContextReady, ContextReady: &wire.ContextReady{ArtifactId: l.store(t, wire.ArtifactKindContext, `{}`)}})
-	return l.do(t, wire.RunCommand{Command: wire.CmdPlanSubmitted, PlanSubmitted: &wire.PlanSubmitted{ArtifactId: l.store(t, wire.ArtifactKindPlan, planJSON)}})
+	return l.do(t, wire.RunCommand{Command: wire.CmdPlanSubmitted, PlanSubmitted: &wire.PlanSubmitted{ArtifactId: l.store(t, wire.ArtifactKindPlan, plan)}})
 }
 
 func (l *lease) handIn(t testing.TB, patch string) wire.CommandAck {

@@ -36,7 +36,8 @@ type NotShown struct {
 
 // DiffFile is one changed file.
 type DiffFile struct {
-	N       int // of the file in the patch, from 1
+	N       int    // of the file in the patch, from 1
+	In      string // begins the permalinks where several patches are on one page
 	Path    string
 	OldPath string // renamed or copied from
 	Status  string // added, modified, deleted, renamed, copied, mode

@@ -19,6 +19,7 @@ type DiffOptions struct {
 	View     DiffChoice
 	Notes    *LineNotes // nil: the lines take no comments
 	Ticks    []Tick     // by file; nil: nobody is asked
+	In       string     // begins the permalinks where several patches are on one page
 }
 
 // InlineBounds is how much of a patch a gate's page shows at once; the rest is counted and loaded file by file. A phone
@@ -79,7 +80,7 @@ func NewDiffFile(f patch.DiffFile, o DiffOptions) (file DiffFile, spaceOnly int)
 
 func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter, work *patch.Work) DiffFile {
 	out := DiffFile{
-		N: f.Index + 1, Gate: o.Gate, View: o.View, Notes: o.Notes,
+		N: f.Index + 1, In: o.In, Gate: o.Gate, View: o.View, Notes: o.Notes,
 		Path: f.File.Path(), Status: string(f.File.Status), Binary: f.File.Binary, Note: f.Why,
 		Ends: endCounts(f.Ends), Added: f.File.Added, Removed: f.File.Removed, OldMode: f.File.OldMode, NewMode: f.File.NewMode,
 	}

@@ -46,24 +46,24 @@ func lineClass(op byte) string {
 }
 
 // lineAnchor is the permalink of a line: the new side where it exists, else the old one.
-func lineAnchor(file int, l DiffLine) string {
+func lineAnchor(f DiffFile, l DiffLine) string {
 	if l.New > 0 {
-		return fmt.Sprintf("file-%d-R%d", file, l.New)
+		return fmt.Sprintf("%s-R%d", fileAnchor(f), l.New)
 	}
-	return fmt.Sprintf("file-%d-L%d", file, l.Old)
+	return fmt.Sprintf("%s-L%d", fileAnchor(f), l.Old)
 }
 
 // lineLink leads to a line, and where lines take comments to the field for one.
 func lineLink(f DiffFile, l DiffLine) templ.Attributes {
 	if f.Notes == nil {
-		return templ.Attributes{"href": "#" + lineAnchor(f.N, l)}
+		return templ.Attributes{"href": "#" + lineAnchor(f, l)}
 	}
 	ref := refOf(f.N, l)
 	return templ.Attributes{"href": f.Notes.opens(ref), "data-line": ref.String()}
 }
 
 // fileAnchor is the permalink of a file on a page.
-func fileAnchor(f DiffFile) string { return fmt.Sprintf("file-%d", f.N) }
+func fileAnchor(f DiffFile) string { return fmt.Sprintf("%sfile-%d", f.In, f.N) }
 
 // splitNumber is the number of a line on the side that it is linked on.
 func splitNumber(l DiffLine) int {

@@ -122,6 +122,7 @@ const (
 	OutcomeExtra     OutcomeKind = "extra"     // 200, recorded but not needed
 	OutcomeStale     OutcomeKind = "stale"     // 409, the digest moved
 	OutcomeDecided   OutcomeKind = "decided"   // 409, somebody decided first
+	OutcomeNotQuick  OutcomeKind = "not_quick" // 409, sent from a list, and approved on its own page only
 	OutcomeInvalid   OutcomeKind = "invalid"   // 422
 	OutcomeForbidden OutcomeKind = "forbidden" // 403
 	OutcomeSession   OutcomeKind = "session"   // 401
@@ -155,6 +156,7 @@ type DecisionView struct {
 
 // PlanView is a stored plan.
 type PlanView struct {
+	In          string // begins the permalinks where several plans are on one page
 	Revision    int
 	Digest      string
 	Summary     string

@@ -238,6 +238,8 @@ func outcomeTitle(o Outcome) string {
 		return "Nothing was approved. It changed while you were reading."
 	case OutcomeDecided:
 		return "Nothing was approved. Somebody decided first."
+	case OutcomeNotQuick:
+		return "Nothing was approved. It is approved on its own page only."
 	case OutcomeInvalid:
 		return "Nothing was sent."
 	case OutcomeForbidden:
@@ -255,7 +257,7 @@ func outcomeTone(k OutcomeKind) ui.Tone {
 	switch k {
 	case OutcomeRecorded, OutcomeExtra:
 		return ui.ToneDone
-	case OutcomeStale, OutcomeDecided, OutcomeInvalid:
+	case OutcomeStale, OutcomeDecided, OutcomeInvalid, OutcomeNotQuick:
 		return ui.ToneWaiting
 	case OutcomeGone, OutcomeSession:
 		return ui.ToneExpired

@@ -192,6 +192,12 @@ func GateStreamURL(id string, revision int) string {
 // GateDecisionsURL takes the POST of a decision.
 func GateDecisionsURL(id string) string { return sub("/gates", id, "decisions") }
 
+// GateQuickURL shows all of a gate's plan or patch with Approve at its end.
+func GateQuickURL(id string) string { return sub("/gates", id, "quick") }
+
+// GateQuickFragmentURL is the same for a row of "My turn".
+func GateQuickFragmentURL(id string) string { return "/f" + sub("/gates", id, "quick") }
+
 // GateReopenURL takes the POST of "Ask again".
 func GateReopenURL(id string) string { return sub("/gates", id, "reopen") }
 

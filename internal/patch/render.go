@@ -57,6 +57,7 @@ type DiffFile struct {
 type Hunk struct {
 	OldStart, OldLines, NewStart, NewLines int
 	Section                                string // the text after @@, often a function's name
+	SectionOdd                             bool   // Section is cut, or hidden characters are written out in it
 	Lines                                  []DiffLine
 }
 
@@ -207,10 +208,11 @@ func (df *DiffFile) fill(gf *gitdiff.File, left *Bounds) int {
 		if shown >= most || left.Bytes <= 0 {
 			return shown
 		}
-		section, _ := Reveal(cut(t.Comment, 200))
+		short := cut(t.Comment, 200)
+		section, hidden := Reveal(short)
 		h := Hunk{
 			OldStart: int(t.OldPosition), OldLines: int(t.OldLines),
-			NewStart: int(t.NewPosition), NewLines: int(t.NewLines), Section: section,
+			NewStart: int(t.NewPosition), NewLines: int(t.NewLines), Section: section, SectionOdd: hidden || len(short) < len(t.Comment),
 		}
 		o, n := h.OldStart, h.NewStart
 		for _, l := range t.Lines {
