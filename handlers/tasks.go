@@ -85,6 +85,9 @@ func (s *server) getTask(w http.ResponseWriter, r *http.Request) error {
 	if data.Conversation, err = s.conversation(r, t, runs); err != nil {
 		return err
 	}
+	if len(runs) > 0 && runs[0].AttemptNo > 0 {
+		data.Task.Rounds = web.Rounds{Used: runs[0].Repairs, Most: runs[0].Limits.RepairRounds, Attempt: runs[0].AttemptNo}
+	}
 	if data.Runs, err = s.runRows(r, runs); err != nil {
 		return err
 	}

@@ -281,7 +281,7 @@ func sampleTask() web.TaskPageData {
 	return web.TaskPageData{
 		Shell: askingShell(),
 		Task: web.TaskView{ID: taskID, Title: goal, Goal: goal + ".", State: "WAITING_FOR_APPROVAL", Since: ago(7 * time.Minute), Repository: repo, BaseRef: "main", Mode: "pr_created",
-			Scope: []string{"internal/**"}, Exclude: []string{"vendor/**"}, PlanGate: true, Requester: "Rita Requester", Created: ago(31 * time.Minute), RunsUsed: 1, MaxRuns: 3},
+			Scope: []string{"internal/**"}, Exclude: []string{"vendor/**"}, PlanGate: true, Requester: "Rita Requester", Created: ago(31 * time.Minute), RunsUsed: 1, MaxRuns: 3, Rounds: web.Rounds{Used: 1, Most: 2, Attempt: 2}},
 		Conversation: []web.TaskMessage{
 			{At: ago(31 * time.Minute), Who: "Rita Requester", Actor: "human", What: "asked", Text: goal + ".\n\nThe client leaks a connection for each failed attempt; see retry.Do."},
 			{At: ago(16 * time.Minute), Who: "The agent", Actor: "agent_runtime", What: "delivered patch revision 1", Link: &web.Link{Text: "See it on the run page", Href: web.RunURL(runID)}},

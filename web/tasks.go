@@ -97,8 +97,13 @@ type TaskView struct {
 	Created    time.Time
 	RunsUsed   int
 	MaxRuns    int
+	Rounds     Rounds
 	ParentID   string
 }
+
+// Rounds counts how often the newest run's present attempt was sent back to the agent because a check or the judge refused its result.
+// What people ask for is no such round: policy bounds those not. Most is 0 where policy allows none, or nothing has run.
+type Rounds struct{ Used, Most, Attempt int }
 
 // TaskMessage is one entry of the conversation: what a person asked, what came back.
 type TaskMessage struct {
