@@ -368,8 +368,29 @@ func (s *Store) carriedFacts(ctx context.Context, h sqlc.DBTX, r run.Run, f *run
 	p := f.Policy
 	p.Gate = gf
 	f.CarriedFrom = g.ID
+	if f.CarriedBy, err = s.approversOf(ctx, h, g); err != nil {
+		return err
+	}
 	f.Policy.CarriedApprovals = policy.Count(f.Rules, p).Approvals
 	return nil
+}
+
+// approversOf are the people whose approvals of a gate's present revision stand, in their order.
+func (s *Store) approversOf(ctx context.Context, h sqlc.DBTX, g sqlc.Gate) ([]run.Actor, error) {
+	ds, err := s.q.GateDecisions(ctx, h, g.TenantID, g.ID)
+	if err != nil {
+		return nil, fmt.Errorf("load who approved: %w", err)
+	}
+	var all []run.Actor
+	for _, d := range ds {
+		switch {
+		case d.Decision.Verdict == withdrawn:
+			all = nil
+		case d.Decision.Verdict == string(policy.Approve) && d.Decision.Revision == g.Revision && d.Decision.DigestSeen == g.Digest && !d.Decision.Extra:
+			all = append(all, run.Actor{Kind: run.Human, ID: d.Decision.UserID.String(), Name: d.Name})
+		}
+	}
+	return all, nil
 }
 
 // gateFacts is what policy asks about a gate revision.

@@ -83,3 +83,19 @@ func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
 	}
 	return d
 }
+
+// keptApproval says that the gate's approval was carried over a base that moved (A19); empty where it was not.
+func (s *server) keptApproval(r *http.Request, g gate) (string, error) {
+	if g.info.Kind != run.GatePatch || g.info.State != run.GateSatisfied {
+		return "", nil
+	}
+	e, ok, err := s.store.LastEvent(r.Context(), g.run.Tenant, g.run.ID, run.KindApprovalCarried)
+	if err != nil || !ok {
+		return "", err
+	}
+	shown, err := timelineEvent(e)
+	if err != nil || shown.Data["from"] != g.info.ID.String() {
+		return "", err
+	}
+	return web.Sentence(shown).Text, nil
+}

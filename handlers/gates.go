@@ -118,6 +118,9 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 			return err
 		}
 	}
+	if data.Kept, err = s.keptApproval(r, g); err != nil {
+		return err
+	}
 	if data.Evidence, err = s.evidenceView(r, g.run, g.standing); err != nil {
 		return err
 	}

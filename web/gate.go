@@ -17,6 +17,7 @@ type GatePageData struct {
 	Agent    AgentWords
 	Evidence Evidence
 	History  []DecisionView // all revisions, newest first
+	Kept     string         // that the approval was kept as the base moved; empty: it was not
 	Live     bool
 	Turn     TurnView // of an open gate
 	Hints    []Hint

@@ -77,6 +77,18 @@ func deciders(ev TimelineEvent, d payload) string {
 	return who(ev, "A person")
 }
 
+// keptApproval names whose approval was carried over a base that moved (A19).
+func keptApproval(d payload) string {
+	names := d.list("deciders")
+	switch len(names) {
+	case 0:
+		return "the earlier approval was"
+	case 1:
+		return names[0] + "’s approval was"
+	}
+	return "the approvals of " + some(names) + " were"
+}
+
 // withNotes says how many notes for the agent an approval came with, and that none will read them where the run ends with it.
 func withNotes(d payload, to string) string {
 	n := d.num("note_count")

@@ -95,6 +95,10 @@ func TestSentences(t *testing.T) {
 		"second revision": {
 			web.TimelineEvent{Kind: "patch_created", Data: object{"patch": object{"files": 2.0, "added": 3.0, "removed": 1.0, "revision": 2.0}}},
 			"The agent delivered revision 2 of the patch, 2 files, +3 −1; the server parsed, scanned and stored it."},
+		"approval kept": {
+			web.TimelineEvent{Kind: "approval_carried", To: "PR_CREATING", Data: object{}}, "The base moved; the patch is the same (same patch id), so the earlier approval was kept."},
+		"approvals kept": {
+			web.TimelineEvent{Kind: "approval_carried", To: "PR_CREATING", Data: object{"deciders": []any{object{"name": "Ana"}, object{"name": "Ben"}}}}, "The base moved; the patch is the same (same patch id), so the approvals of Ana, Ben were kept."},
 		"approval of a plan": {
 			web.TimelineEvent{Kind: "approved", To: "EXECUTING", ActorName: "Ana"}, "Ana approved; the agent may now change code."},
 		"cancel in the queue": {

@@ -233,7 +233,7 @@ func decideJudged(r Run, j JudgeEvidence, f Facts) (Payload, error) {
 		}
 		return AutoPRAllowedEvent{Judge: j, Policy: w, Guards: guards}, nil
 	case policy.OutcomeCarried:
-		return ApprovalCarriedEvent{Judge: j, Policy: w, From: f.CarriedFrom}, nil
+		return ApprovalCarriedEvent{Judge: j, Policy: w, From: f.CarriedFrom, Deciders: f.CarriedBy}, nil
 	case policy.OutcomeAttest:
 		return AttestationRequiredEvent{Judge: &j, Policy: w, ExpiresAt: f.attestBy()}, nil
 	case policy.OutcomeFix:

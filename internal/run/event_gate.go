@@ -20,6 +20,8 @@ type ApprovalCarriedEvent struct {
 	Judge  JudgeEvidence `json:"judge"`
 	Policy PolicyWords   `json:"policy"`
 	From   uuid.UUID     `json:"from"`
+	// Deciders are the people whose approval is kept; none in events from before this was recorded.
+	Deciders []Actor `json:"deciders,omitempty"`
 }
 
 // AutoPRAllowedEvent goes on without a person: every guard passed.

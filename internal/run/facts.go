@@ -36,6 +36,8 @@ type Facts struct {
 	GateArtifact string
 	// CarriedFrom is the gate whose approval is carried over a base move.
 	CarriedFrom uuid.UUID
+	// CarriedBy are the people who gave it.
+	CarriedBy []Actor
 	// Unresolved names operations that were dispatched and not observed.
 	Unresolved []string
 	// PR is the pull request as read back from the forge.

@@ -1,0 +1,31 @@
+package handlers_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"signalbox/internal/wire"
+)
+
+// A19: a base that moved under an equal patch keeps the approval; the run's page and the gate's history say so, and whose it is.
+func TestAKeptApprovalSaysWhose(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn(t, rita).submit(t, "Replace one word.")
+	k, b := w.worker(t, "one"), w.signedIn(t, ana)
+	gate, run := w.waiting(t, k)
+	form := b.gateForm(t, gate)
+	form.Set("verdict", "approve")
+	b.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusSeeOther)
+	k.claim(t, "publish").do(t, wire.RunCommand{Command: wire.CmdBaseMoved, BaseMoved: &wire.BaseMoved{NewBase: strings.Repeat("b", 40), Overlapping: []string{"a.txt"}}})
+	if ack := k.claim(t, "verify").verify(t); ack.Run.State != "PR_CREATING" {
+		t.Fatalf("after the base moved: %+v", ack)
+	}
+	const says = "The base moved; the patch is the same (same patch id), so Ana Approver’s approval was kept."
+	for _, path := range []string{"/runs/" + run, "/gates/" + gate} {
+		if words := b.get(t, path).want(t, http.StatusOK).page(t).Find("main").Text(); !strings.Contains(words, says) {
+			t.Errorf("%s does not say it", path)
+		}
+	}
+}
