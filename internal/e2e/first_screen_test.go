@@ -26,8 +26,9 @@ func TestDecisionIsOnTheFirstScreen(t *testing.T) {
 	t.Cleanup(cancel)
 	seen := 0
 	for _, name := range names {
-		if !strings.HasPrefix(name, "gate_") || name == "gate_stale" {
-			continue // what changed meanwhile is to be read before another decision
+		// On these two the button comes after what is to be read: what changed meanwhile, and a whole patch in a list.
+		if !strings.HasPrefix(name, "gate_") || name == "gate_stale" || name == "gate_quick" {
+			continue
 		}
 		for _, size := range [][2]int64{{1280, 720}, {390, 844}} {
 			if err := chromedp.Do(ctx, chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(url+"/"+name)); err != nil {
