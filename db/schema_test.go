@@ -89,6 +89,8 @@ func TestWordListsAreTheCodesOwn(t *testing.T) {
 		"decisions_verdict_check":      {string(policy.Approve), string(policy.RequestChanges), string(policy.Reject), "bypass", "withdraw"},
 		"worker_boots_isolation_check": {string(policy.IsolationProcess), string(policy.IsolationBwrap), string(policy.IsolationContainer)},
 
+		"hints_dismissed_hint_check": words(db.Hints()),
+
 		// Lists of states within the invariants.
 		"runs_terminal_check": terminal, "runs_finished_check": terminal, "runs_work_check": where(run.State.NeedsWork),
 		"tasks_terminal_check": func() []string {
