@@ -115,7 +115,8 @@ func (s *server) getRunExport(w http.ResponseWriter, r *http.Request) error {
 	return s.downloadJSON(w, "run", doc.Run.Id, doc)
 }
 
-// getRunDiagnostics downloads what is needed to look into a run elsewhere. It holds no secret: what looks like one is left out.
+// getRunDiagnostics downloads what is needed to look into a run elsewhere. Of event payloads, people's texts, steps and log tails,
+// what looks as if it held a secret is left out.
 func (s *server) getRunDiagnostics(w http.ResponseWriter, r *http.Request) error {
 	info, err := s.runAsked(r)
 	if err != nil {
@@ -132,6 +133,13 @@ func (s *server) getRunDiagnostics(w http.ResponseWriter, r *http.Request) error
 			return err
 		} else if shown != string(e.Payload) {
 			doc.Events[i].Payload = json.RawMessage(`{"left_out": "It looks as if it held a secret."}`)
+		}
+	}
+	for _, g := range doc.Gates {
+		for i := range g.Decisions {
+			if g.Decisions[i].Text, err = s.unsecret(r, g.Decisions[i].Text); err != nil {
+				return err
+			}
 		}
 	}
 	if doc.Steps, err = s.diagnoseSteps(r, info); err != nil {
@@ -257,8 +265,10 @@ func (s *server) diagnoseSteps(r *http.Request, info db.RunInfo) ([]stepDiagnosi
 			}
 			d.LogTail = append(d.LogTail, line)
 		}
-		if d.Summary, err = s.unsecret(r, d.Summary); err != nil {
-			return nil, err
+		for _, text := range []*string{&d.Name, &d.Summary} {
+			if *text, err = s.unsecret(r, *text); err != nil {
+				return nil, err
+			}
 		}
 		all = append(all, d)
 	}

@@ -36,7 +36,7 @@ func TestRunDownloads(t *testing.T) {
 	l := k.claim(t, "execute")
 	l.plan(t)
 	secret := "ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX"
-	l.step(t, "c1", "make test", wire.StepFailed)
+	l.step(t, "c1", "token = "+secret, wire.StepFailed)
 	l.say(t, "c1", "one line\ntoken = "+secret+"\nthe last line\n")
 	l.handIn(t, diff("a.txt", "two"))
 	k.claim(t, "verify").verify(t)
@@ -65,6 +65,15 @@ func TestRunDownloads(t *testing.T) {
 	}
 	if bundle["server"] == nil || bundle["versions"] == nil || len(listed(bundle, "events")) != len(events) {
 		t.Errorf("server %v, versions %v, %d events", bundle["server"], bundle["versions"], len(listed(bundle, "events")))
+	}
+
+	approver, gate := w.signedIn(t, ana), listed(whole, "gates")[0].(map[string]any)["id"].(string)
+	form := approver.gateForm(t, gate)
+	form.Set("verdict", "request_changes")
+	form.Set("text", "Use another one. token = "+secret)
+	approver.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusSeeOther)
+	if answer = b.get(t, path+"/diagnostics"); strings.Contains(answer.body, secret) || !strings.Contains(answer.body, "request_changes") {
+		t.Errorf("a person's text: %v", document(t, answer)["gates"])
 	}
 
 	w.lengthen(t, l.as.RunId, 20_000)
