@@ -179,7 +179,7 @@ func (errNothing) Error() string { return "nothing works" }
 // R-RCV-1: after an outage a resume takes no lease either; its worker has a full lease time to come back.
 func TestResumeAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, drive.Options{})
+	w := newWorld(t, drive.Options{Timing: db.Timing{LeaseTTL: time.Minute}})
 	at := w.at(t, run.Executing)
 	got(w.Store.Beat(t.Context(), 15*time.Second))(t)
 	w.write(t, `UPDATE control_heartbeat SET beat_at = beat_at - interval '2 minutes', hold_until = hold_until - interval '2 minutes'`)

@@ -74,7 +74,8 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, data: dbtest.New(t), log: &syncBuffer{}}
 	ctx := t.Context()
 	var err error
-	w.store, err = db.Open(ctx, db.Options{URL: w.data.EngineURL, MaxConns: 12, Timing: db.Timing{LeaseTTL: 20 * time.Second, BackoffScale: 0.01}})
+	// No test here waits for the end of a lease, and none is to lose one because the machine is slow.
+	w.store, err = db.Open(ctx, db.Options{URL: w.data.EngineURL, MaxConns: 12, Timing: db.Timing{LeaseTTL: 10 * time.Minute, BackoffScale: 0.01}})
 	must(t, err)
 	t.Cleanup(w.store.Close)
 	log := slog.New(slog.NewJSONHandler(w.log, nil))

@@ -29,7 +29,8 @@ import (
 
 // Options of a world. Zero values have defaults.
 type Options struct {
-	// Timing of the store; the zero value is the product's default with backoff × 0.01.
+	// Timing of the store; where fields are zero, leases of ten minutes and backoff × 0.01, else the product's defaults. No test is to
+	// lose a lease because the machine is slow: time that is to pass, passes by Lapse.
 	Timing db.Timing
 	// Policy is a document stored as the policy in force; empty leaves the defaults.
 	Policy string
@@ -90,6 +91,9 @@ func New(t testing.TB, d dbtest.Database, o Options) *World {
 	ctx := t.Context()
 	if o.Timing.BackoffScale == 0 {
 		o.Timing.BackoffScale = 0.01
+	}
+	if o.Timing.LeaseTTL == 0 {
+		o.Timing.LeaseTTL = 10 * time.Minute
 	}
 	w := &World{Store: o.Store, Tenant: db.DefaultTenant, scanner: scanner()}
 	var err error
