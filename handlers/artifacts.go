@@ -92,8 +92,11 @@ func (s *server) apiUploadArtifact(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	limit := int64(maxArtifact)
-	if u.kind == string(wire.ArtifactKindPatch) {
+	switch wire.ArtifactKind(u.kind) {
+	case wire.ArtifactKindPatch:
 		limit = patch.MaxBytes
+	case wire.ArtifactKindBaseTexts:
+		limit = patch.MaxBase
 	}
 	blob, err := s.artifacts.Put(r.Context(), h.Ref.Tenant, r.Body, limit)
 	if err != nil {

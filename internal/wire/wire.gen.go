@@ -69,6 +69,7 @@ func (e ActorType) Valid() bool {
 const (
 	ArtifactKindAgentSession       ArtifactKind = "agent_session"
 	ArtifactKindAttemptFailure     ArtifactKind = "attempt_failure"
+	ArtifactKindBaseTexts          ArtifactKind = "base_texts"
 	ArtifactKindContext            ArtifactKind = "context"
 	ArtifactKindEvidence           ArtifactKind = "evidence"
 	ArtifactKindJudgeReport        ArtifactKind = "judge_report"
@@ -86,6 +87,8 @@ func (e ArtifactKind) Valid() bool {
 	case ArtifactKindAgentSession:
 		return true
 	case ArtifactKindAttemptFailure:
+		return true
+	case ArtifactKindBaseTexts:
 		return true
 	case ArtifactKindContext:
 		return true
@@ -814,7 +817,7 @@ type Artifact struct {
 	// Id `art_…`
 	Id string `json:"id"`
 
-	// Kind What the bytes are.
+	// Kind What the bytes are. `base_texts` are what the files of a patch were before it, as `git cat-file --batch` writes them; pages show lines around the patch from them, and nothing else stands on them.
 	Kind ArtifactKind `json:"kind"`
 
 	// Late Stored after its lease had ended.
@@ -834,7 +837,7 @@ type Artifact struct {
 	Size int64 `json:"size"`
 }
 
-// ArtifactKind What the bytes are.
+// ArtifactKind What the bytes are. `base_texts` are what the files of a patch were before it, as `git cat-file --batch` writes them; pages show lines around the patch from them, and nothing else stands on them.
 type ArtifactKind string
 
 // ArtifactList Artifacts.

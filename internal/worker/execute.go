@@ -285,6 +285,7 @@ func (s *session) handIn(p *place, profile Profile, out agent.Outcome) error {
 		return refusedUpload(err, codePatchInvalid, "The server refused the patch")
 	}
 	s.w.cfg.Hook(PointAfterPatchStored)
+	s.storeOldTexts(taken, stored.Digest)
 	s.l.facts.drain()
 	return s.l.step(wire.RunCommand{Command: wire.CmdPatchSubmitted, PatchSubmitted: &wire.PatchSubmitted{
 		ArtifactId: stored.Id, BaseCommit: s.base, ResultTree: taken.Tree, Summary: clip(out.Summary, 4000),

@@ -49,6 +49,10 @@ func TestJourney(t *testing.T) {
 				t.Fatalf("patch on %s:\n%s", patch.BaseCommit, text)
 			}
 			executed(t, b, tier)
+			old := b.server.stored(wire.ArtifactKindBaseTexts)
+			if len(old) != 1 || old[0].Name != "before-"+patch.Digest[:16]+".txt" || string(b.server.bytesOf(old[0].Id)) != "ce013625030ba8dba906f756967f9e9ca394464a blob 6\nhello\n\n" {
+				t.Errorf("old texts %+v: %q", old, b.server.bytesOf(old[0].Id))
+			}
 
 			v := b.assignment(wire.Verify, wire.RunStatePATCHREADY)
 			v.Patch = patch
@@ -78,6 +82,18 @@ func TestJourney(t *testing.T) {
 				t.Errorf("%d goodbyes", b.server.goodbyes)
 			}
 		})
+	}
+}
+
+// A server that does not know the kind of the old texts, or will not have them, gets its patch all the same.
+func TestOldTextsThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, goodAgent)
+	b.server.refuseKind = wire.ArtifactKindBaseTexts
+	b.start()
+	b.patch(b.execute())
+	if b.server.refused == 0 || len(b.server.stored(wire.ArtifactKindBaseTexts)) != 0 {
+		t.Errorf("%d times refused, %d stored", b.server.refused, len(b.server.stored(wire.ArtifactKindBaseTexts)))
 	}
 }
 

@@ -40,6 +40,8 @@ type contractServer struct {
 	commands   []wire.RunCommand
 	answers    map[string]answer
 	artifacts  map[string][]byte
+	refuseKind wire.ArtifactKind // uploads of this kind are refused, and counted
+	refused    int
 	kinds      []wire.Artifact
 	steps      []wire.StepReport
 	logs       map[string][]byte
@@ -325,6 +327,13 @@ func (s *contractServer) upload(w http.ResponseWriter, r *http.Request) {
 	digest := hex.EncodeToString(sum[:])
 	if digest != q.Get("sha256") || q.Get("lease_id") == "" || q.Get("fencing_token") == "" {
 		s.t.Errorf("upload %s: digest or lease wrong", q.Get("kind"))
+	}
+	if s.refuseKind != "" && q.Get("kind") == string(s.refuseKind) {
+		s.mu.Lock()
+		s.refused++
+		s.mu.Unlock()
+		problem(w, http.StatusUnprocessableEntity, wire.Problem{})
+		return
 	}
 	id := "art_" + digest[:12] + q.Get("kind")
 	a := wire.Artifact{Id: id, RunId: r.PathValue("run"), Kind: wire.ArtifactKind(q.Get("kind")), Name: q.Get("name"), Sha256: digest, Size: int64(len(raw)), CreatedAt: time.Unix(1, 0).UTC()}
