@@ -231,6 +231,8 @@ func (s *server) routes() []route {
 		op("decideGate", decider, s.apiDecideGate),
 		op("reopenGate", decider, s.apiReopenGate),
 		op("withdrawGate", decider, s.apiWithdrawGate),
+		op("getGateTurn", reads, s.apiGateTurn),
+		op("takeGateTurn", decider, s.apiTakeGateTurn),
 
 		op("listQueues", reads, s.apiQueues),
 		op("pauseQueue", admin, s.apiPauseQueue),

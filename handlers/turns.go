@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -63,7 +62,13 @@ func (s *server) postTurn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.takeTurn(r, id, values)
+	ask := turnAsk{do: values.Get("do"), to: values.Get("to")}
+	if ask.do == "snooze" {
+		if ask.until, err = snoozeUntil(time.Now(), values.Get("until")); err != nil {
+			return err
+		}
+	}
+	done, err := s.takeTurn(r, id, ask)
 	if err != nil {
 		return err
 	}
@@ -74,15 +79,18 @@ func (s *server) postTurn(w http.ResponseWriter, r *http.Request) error {
 	return see(w, r, to+"?done="+done)
 }
 
-func (s *server) takeTurn(r *http.Request, id uuid.UUID, v url.Values) (done string, err error) {
+// turnAsk is what a person does about whose turn it is: until goes with a snooze (zero: until a new revision), to with a pass.
+type turnAsk struct {
+	do, to string
+	until  time.Time
+}
+
+// takeTurn carries it out; done is the word by which the page says that it was.
+func (s *server) takeTurn(r *http.Request, id uuid.UUID, ask turnAsk) (done string, err error) {
 	k := db.Take{Tenant: who(r).tenant, Gate: id, By: who(r).person(), Audit: auditOf(r, act{})}
-	switch v.Get("do") {
+	switch ask.do {
 	case "snooze":
-		until, err := snoozeUntil(time.Now(), v.Get("until"))
-		if err != nil {
-			return "", err
-		}
-		return "snoozed", s.store.Snooze(r.Context(), k, until)
+		return "snoozed", s.store.Snooze(r.Context(), k, ask.until)
 	case "wake":
 		return "back", s.store.Wake(r.Context(), k)
 	case "claim":
@@ -90,7 +98,7 @@ func (s *server) takeTurn(r *http.Request, id uuid.UUID, v url.Values) (done str
 	case "release":
 		return "released", s.store.ClaimTurn(r.Context(), k, false)
 	case "pass":
-		to, err := typeid.Parse(typeid.User, v.Get("to"))
+		to, err := typeid.Parse(typeid.User, ask.to)
 		if err != nil {
 			return "", fault.New(fault.Invalid, "Nothing was passed on: choose a person.").WithField("to")
 		}

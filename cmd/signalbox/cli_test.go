@@ -180,6 +180,9 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("gate list: %s", out)
 	}
 	ana.no("There is no such gate", "gate", "approve", "gate_01m8m1aqhhfh1vgchmwcf2qjxb", "--digest", "00000000")
+	for _, args := range [][]string{{"snooze", "--for", "4h"}, {"snooze", "--until", "2099-01-04T09:00:00Z"}, {"wake"}, {"claim"}, {"release"}, {"pass"}, {"pass", "Ben"}} {
+		ana.no("There is no such gate", append([]string{"gate", args[0], "gate_01m8m1aqhhfh1vgchmwcf2qjxb"}, args[1:]...)...)
+	}
 	minted := adam.ok("worker-credential", "create", "w", "--phase", "verify")
 	if !strings.Contains(minted, "sbw_") {
 		t.Errorf("worker-credential create: %s", minted)

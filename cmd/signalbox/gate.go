@@ -17,6 +17,11 @@ type gateCmd struct {
 	Reject         gateRejectCmd   `cmd:"" help:"Reject and end the run."`
 	Reopen         gateReopenCmd   `cmd:"" help:"Ask again after an expiry."`
 	Withdraw       gateWithdrawCmd `cmd:"" help:"Withdraw an approval that no worker has taken up."`
+	Snooze         gateSnoozeCmd   `cmd:"" help:"Put a gate off for yourself."`
+	Wake           gateWakeCmd     `cmd:"" help:"Take back a gate that you put off or passed on."`
+	Claim          gateClaimCmd    `cmd:"" help:"Tell everybody for half an hour that you are on it."`
+	Release        gateReleaseCmd  `cmd:"" help:"Tell everybody that you are no longer on it."`
+	Pass           gatePassCmd     `cmd:"" help:"Pass a gate to somebody who may decide there; of your own work: ask for a review."`
 }
 
 type gateListCmd struct {

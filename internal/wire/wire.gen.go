@@ -743,6 +743,33 @@ func (e TaskState) Valid() bool {
 	}
 }
 
+// Defines values for TurnTakeDo.
+const (
+	TakeClaim   TurnTakeDo = "claim"
+	TakePass    TurnTakeDo = "pass"
+	TakeRelease TurnTakeDo = "release"
+	TakeSnooze  TurnTakeDo = "snooze"
+	TakeWake    TurnTakeDo = "wake"
+)
+
+// Valid indicates whether the value is a known member of the TurnTakeDo enum.
+func (e TurnTakeDo) Valid() bool {
+	switch e {
+	case TakeClaim:
+		return true
+	case TakePass:
+		return true
+	case TakeRelease:
+		return true
+	case TakeSnooze:
+		return true
+	case TakeWake:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for VerificationCommandKind.
 const (
 	CheckCompile        VerificationCommandKind = "compile"
@@ -1464,6 +1491,33 @@ type GateList struct {
 // GateState Only an open gate takes decisions.
 type GateState string
 
+// GateTurn What people said about whose turn it is at a gate, as you see it.
+type GateTurn struct {
+	// Claims Who said to be on it.
+	Claims []TurnClaim `json:"claims"`
+
+	// GateId The gate.
+	GateId string `json:"gate_id"`
+
+	// GivenBy Who passed it to you.
+	GivenBy string `json:"given_by,omitempty,omitzero"`
+
+	// Mine You said that you are on it.
+	Mine bool `json:"mine"`
+
+	// PassedTo Whom you passed this revision to.
+	PassedTo string `json:"passed_to,omitempty,omitzero"`
+
+	// People Whom you could pass it to; none where you may not.
+	People []Person `json:"people"`
+
+	// Snoozed You put it off.
+	Snoozed bool `json:"snoozed"`
+
+	// SnoozedUntil Until when you put it off; absent: until a new revision.
+	SnoozedUntil time.Time `json:"snoozed_until,omitempty,omitzero"`
+}
+
 // Heartbeat One tick for all leases of the boot.
 type Heartbeat struct {
 	// BootId `boot_…`
@@ -1921,6 +1975,15 @@ type PausedProvider struct {
 
 	// Until When one run tries it.
 	Until time.Time `json:"until"`
+}
+
+// Person A person of the tenant.
+type Person struct {
+	// Id `user_…`
+	Id string `json:"id"`
+
+	// Name The name at the identity provider.
+	Name string `json:"name"`
 }
 
 // Phase The kind of work a lease is for: execute changes code, verify checks the stored patch on a fresh checkout, publish pushes it.
@@ -2778,6 +2841,30 @@ type TokenList struct {
 	Items []Token `json:"items"`
 }
 
+// TurnClaim A person who is on it.
+type TurnClaim struct {
+	// Name Who.
+	Name string `json:"name"`
+
+	// Until Until when that holds.
+	Until time.Time `json:"until"`
+}
+
+// TurnTake What you do about whose turn it is at a gate.
+type TurnTake struct {
+	// Do snooze puts it off for you and wake takes it back; claim tells everybody for half an hour that you are on it and release ends that; pass gives it to the person in `to`.
+	Do TurnTakeDo `json:"do"`
+
+	// To With pass: a person of the turn's `people`.
+	To string `json:"to,omitempty,omitzero"`
+
+	// Until With snooze: until when. Absent: until a new revision. A new revision and an expiry end it in any case.
+	Until time.Time `json:"until,omitempty,omitzero"`
+}
+
+// TurnTakeDo snooze puts it off for you and wake takes it back; claim tells everybody for half an hour that you are on it and release ends that; pass gives it to the person in `to`.
+type TurnTakeDo string
+
 // UsageReport Amounts since the report before.
 type UsageReport struct {
 	// AgentIterations Turns.
@@ -3336,6 +3423,9 @@ type DrainWorkerParams struct {
 // DecideGateJSONRequestBody defines body for DecideGate for application/json ContentType.
 type DecideGateJSONRequestBody = DecisionCreate
 
+// TakeGateTurnJSONRequestBody defines body for TakeGateTurn for application/json ContentType.
+type TakeGateTurnJSONRequestBody = TurnTake
+
 // WithdrawGateJSONRequestBody defines body for WithdrawGate for application/json ContentType.
 type WithdrawGateJSONRequestBody = Reason
 
@@ -3530,6 +3620,31 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /gates/{gate_id}/reopen (the `ReopenGate` operationId).
 	ReopenGate(ctx context.Context, gateId GateId, params *ReopenGateParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetGateTurn Whose turn it is at a gate, as you see it
+	//
+	// Corresponds with GET /gates/{gate_id}/turn (the `GetGateTurn` operationId).
+	GetGateTurn(ctx context.Context, gateId GateId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TakeGateTurnWithBody Put a gate off, say that you are on it, or pass it on
+	//
+	// Nothing is decided by it, and it keeps nobody from deciding. For a person's login of those who may decide at the
+	// gate; whoever asked for the change may only pass it, which asks for a review. Said twice, it holds as if said once.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /gates/{gate_id}/turn (the `TakeGateTurn` operationId).
+	TakeGateTurnWithBody(ctx context.Context, gateId GateId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TakeGateTurn Put a gate off, say that you are on it, or pass it on
+	//
+	// Nothing is decided by it, and it keeps nobody from deciding. For a person's login of those who may decide at the
+	// gate; whoever asked for the change may only pass it, which asks for a review. Said twice, it holds as if said once.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /gates/{gate_id}/turn (the `TakeGateTurn` operationId).
+	TakeGateTurn(ctx context.Context, gateId GateId, body TakeGateTurnJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// WithdrawGateWithBody Withdraw an approval that no worker has taken up yet
 	//
@@ -4233,6 +4348,61 @@ func (c *Client) DecideGate(ctx context.Context, gateId GateId, params *DecideGa
 // Corresponds with POST /gates/{gate_id}/reopen (the `ReopenGate` operationId).
 func (c *Client) ReopenGate(ctx context.Context, gateId GateId, params *ReopenGateParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReopenGateRequest(c.Server, gateId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetGateTurn Whose turn it is at a gate, as you see it
+//
+// Corresponds with GET /gates/{gate_id}/turn (the `GetGateTurn` operationId).
+func (c *Client) GetGateTurn(ctx context.Context, gateId GateId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGateTurnRequest(c.Server, gateId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TakeGateTurnWithBody Put a gate off, say that you are on it, or pass it on
+//
+// Nothing is decided by it, and it keeps nobody from deciding. For a person's login of those who may decide at the
+// gate; whoever asked for the change may only pass it, which asks for a review. Said twice, it holds as if said once.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /gates/{gate_id}/turn (the `TakeGateTurn` operationId).
+func (c *Client) TakeGateTurnWithBody(ctx context.Context, gateId GateId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTakeGateTurnRequestWithBody(c.Server, gateId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TakeGateTurn Put a gate off, say that you are on it, or pass it on
+//
+// Nothing is decided by it, and it keeps nobody from deciding. For a person's login of those who may decide at the
+// gate; whoever asked for the change may only pass it, which asks for a review. Said twice, it holds as if said once.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /gates/{gate_id}/turn (the `TakeGateTurn` operationId).
+func (c *Client) TakeGateTurn(ctx context.Context, gateId GateId, body TakeGateTurnJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTakeGateTurnRequest(c.Server, gateId, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5862,6 +6032,87 @@ func NewReopenGateRequest(server string, gateId GateId, params *ReopenGateParams
 		req.Header.Set("Idempotency-Key", headerParam0)
 
 	}
+
+	return req, nil
+}
+
+// NewGetGateTurnRequest constructs an http.Request for the GetGateTurn method
+func NewGetGateTurnRequest(server string, gateId GateId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "gate_id", gateId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/gates/%s/turn", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewTakeGateTurnRequest calls the generic TakeGateTurn builder with application/json body
+func NewTakeGateTurnRequest(server string, gateId GateId, body TakeGateTurnJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTakeGateTurnRequestWithBody(server, gateId, "application/json", bodyReader)
+}
+
+// NewTakeGateTurnRequestWithBody constructs an http.Request for the TakeGateTurn method, with any body, and a specified content type
+func NewTakeGateTurnRequestWithBody(server string, gateId GateId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "gate_id", gateId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/gates/%s/turn", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -8498,6 +8749,33 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /gates/{gate_id}/reopen (the `ReopenGate` operationId).
 	ReopenGateWithResponse(ctx context.Context, gateId GateId, params *ReopenGateParams, reqEditors ...RequestEditorFn) (*ReopenGateResponse, error)
 
+	// GetGateTurnWithResponse Whose turn it is at a gate, as you see it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /gates/{gate_id}/turn (the `GetGateTurn` operationId).
+	GetGateTurnWithResponse(ctx context.Context, gateId GateId, reqEditors ...RequestEditorFn) (*GetGateTurnResponse, error)
+
+	// TakeGateTurnWithBodyWithResponse Put a gate off, say that you are on it, or pass it on
+	//
+	// Nothing is decided by it, and it keeps nobody from deciding. For a person's login of those who may decide at the
+	// gate; whoever asked for the change may only pass it, which asks for a review. Said twice, it holds as if said once.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /gates/{gate_id}/turn (the `TakeGateTurn` operationId).
+	TakeGateTurnWithBodyWithResponse(ctx context.Context, gateId GateId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeGateTurnResponse, error)
+
+	// TakeGateTurnWithResponse Put a gate off, say that you are on it, or pass it on
+	//
+	// Nothing is decided by it, and it keeps nobody from deciding. For a person's login of those who may decide at the
+	// gate; whoever asked for the change may only pass it, which asks for a review. Said twice, it holds as if said once.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /gates/{gate_id}/turn (the `TakeGateTurn` operationId).
+	TakeGateTurnWithResponse(ctx context.Context, gateId GateId, body TakeGateTurnJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeGateTurnResponse, error)
+
 	// WithdrawGateWithBodyWithResponse Withdraw an approval that no worker has taken up yet
 	//
 	// Possible until a worker claims the work; afterwards 409, and cancelling the run is offered.
@@ -9497,6 +9775,102 @@ func (r ReopenGateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ReopenGateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetGateTurnResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GateTurn
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetGateTurnResponse) GetJSON200() *GateTurn {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetGateTurnResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetGateTurnResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetGateTurnResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetGateTurnResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetGateTurnResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TakeGateTurnResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GateTurn
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TakeGateTurnResponse) GetJSON200() *GateTurn {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r TakeGateTurnResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r TakeGateTurnResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TakeGateTurnResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TakeGateTurnResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TakeGateTurnResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12038,6 +12412,51 @@ func (c *ClientWithResponses) ReopenGateWithResponse(ctx context.Context, gateId
 	return ParseReopenGateResponse(rsp)
 }
 
+// GetGateTurnWithResponse Whose turn it is at a gate, as you see it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /gates/{gate_id}/turn (the `GetGateTurn` operationId).
+func (c *ClientWithResponses) GetGateTurnWithResponse(ctx context.Context, gateId GateId, reqEditors ...RequestEditorFn) (*GetGateTurnResponse, error) {
+	rsp, err := c.GetGateTurn(ctx, gateId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetGateTurnResponse(rsp)
+}
+
+// TakeGateTurnWithBodyWithResponse Put a gate off, say that you are on it, or pass it on
+//
+// Nothing is decided by it, and it keeps nobody from deciding. For a person's login of those who may decide at the
+// gate; whoever asked for the change may only pass it, which asks for a review. Said twice, it holds as if said once.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /gates/{gate_id}/turn (the `TakeGateTurn` operationId).
+func (c *ClientWithResponses) TakeGateTurnWithBodyWithResponse(ctx context.Context, gateId GateId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeGateTurnResponse, error) {
+	rsp, err := c.TakeGateTurnWithBody(ctx, gateId, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTakeGateTurnResponse(rsp)
+}
+
+// TakeGateTurnWithResponse Put a gate off, say that you are on it, or pass it on
+//
+// Nothing is decided by it, and it keeps nobody from deciding. For a person's login of those who may decide at the
+// gate; whoever asked for the change may only pass it, which asks for a review. Said twice, it holds as if said once.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /gates/{gate_id}/turn (the `TakeGateTurn` operationId).
+func (c *ClientWithResponses) TakeGateTurnWithResponse(ctx context.Context, gateId GateId, body TakeGateTurnJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeGateTurnResponse, error) {
+	rsp, err := c.TakeGateTurn(ctx, gateId, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTakeGateTurnResponse(rsp)
+}
+
 // WithdrawGateWithBodyWithResponse Withdraw an approval that no worker has taken up yet
 //
 // Possible until a worker claims the work; afterwards 409, and cancelling the run is offered.
@@ -13337,6 +13756,72 @@ func ParseReopenGateResponse(rsp *http.Response) (*ReopenGateResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest DecisionAck
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetGateTurnResponse parses an HTTP response from a GetGateTurnWithResponse call
+func ParseGetGateTurnResponse(rsp *http.Response) (*GetGateTurnResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetGateTurnResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GateTurn
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTakeGateTurnResponse parses an HTTP response from a TakeGateTurnWithResponse call
+func ParseTakeGateTurnResponse(rsp *http.Response) (*TakeGateTurnResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TakeGateTurnResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GateTurn
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
