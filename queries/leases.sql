@@ -99,7 +99,7 @@ SELECT clock_timestamp()::timestamptz AS now,
         FROM (SELECT * FROM run_leases OFFSET 0) l GROUP BY l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
     coalesce((SELECT jsonb_agg(x) FROM (
         SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
-        FROM tenants t WHERE t.id = ANY(@tenants::uuid[])) x), '[]')::jsonb AS tenants,
+        FROM tenants t WHERE t.id = ANY(ARRAY(SELECT unnest(@tenants::uuid[])))) x), '[]')::jsonb AS tenants,
     -- The run that tries a provider first counts while it holds its lease.
     coalesce((SELECT jsonb_object_agg(p.provider, jsonb_build_object('until', p.until, 'failures', p.failures,
             'probe', coalesce(l.run_id, '00000000-0000-0000-0000-000000000000')))
@@ -124,7 +124,7 @@ FROM runs JOIN run_queue q ON q.run_id = runs.id
 CROSS JOIN LATERAL (SELECT t.* FROM tasks t WHERE t.id = runs.task_id OFFSET 0) t
 CROSS JOIN LATERAL (SELECT p.* FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
-WHERE runs.id = ANY(@ids::uuid[]) AND q.run_id = ANY(@ids::uuid[])
+WHERE runs.id = ANY(ARRAY(SELECT unnest(@ids::uuid[]))) AND q.run_id = ANY(ARRAY(SELECT unnest(@ids::uuid[])))
 ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED FOR UPDATE OF q SKIP LOCKED;
 
 -- name: DropItem :exec
@@ -138,8 +138,8 @@ UPDATE run_queue SET phase = $2 WHERE run_id = $1;
 -- name: LeasesOfBoots :many
 -- How many leases these boots hold, and those that one of the claims gave: an answer that was lost is given again.
 SELECT l.boot_id, count(*)::int AS held,
-    coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.fencing_token) FILTER (WHERE l.claim_id = ANY(@claims::text[])), '[]')::jsonb AS given
-FROM run_leases l WHERE l.boot_id = ANY(@boots::uuid[]) GROUP BY l.boot_id;
+    coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.fencing_token) FILTER (WHERE l.claim_id = ANY(ARRAY(SELECT unnest(@claims::text[])))), '[]')::jsonb AS given
+FROM run_leases l WHERE l.boot_id = ANY(ARRAY(SELECT unnest(@boots::uuid[]))) GROUP BY l.boot_id;
 
 -- name: StatesOfRuns :many
 SELECT r.id, r.state FROM runs r WHERE r.id = ANY(@ids::uuid[]);
@@ -148,7 +148,7 @@ SELECT r.id, r.state FROM runs r WHERE r.id = ANY(@ids::uuid[]);
 -- Serialises the claims of these boots, so that the maximum of each holds. heard says whether one was heard of within the lease time.
 -- One that is starting claims nothing yet.
 SELECT sqlc.embed(b), (b.heartbeat_at > clock_timestamp() - make_interval(secs => @ttl_seconds::float8))::boolean AS heard
-FROM worker_boots b WHERE b.id = ANY(@ids::uuid[]) AND b.state <> 'STARTING' ORDER BY b.id FOR NO KEY UPDATE;
+FROM worker_boots b WHERE b.id = ANY(ARRAY(SELECT unnest(@ids::uuid[]))) AND b.state <> 'STARTING' ORDER BY b.id FOR NO KEY UPDATE;
 
 -- name: ExtendLeases :many
 -- Extends what is active, unexpired, held by the boot that says so with this token, and not past its cancel grace. What is missing in
@@ -289,7 +289,7 @@ JOIN tasks t ON t.id = x.task_id
 JOIN repositories r ON r.id = x.repository_id
 JOIN forges f ON f.id = r.forge_id
 JOIN users u ON u.id = t.requested_by
-WHERE x.id = ANY(@ids::uuid[]) AND t.id = ANY(ARRAY(SELECT y.task_id FROM runs y WHERE y.id = ANY(@ids::uuid[])));
+WHERE x.id = ANY(ARRAY(SELECT unnest(@ids::uuid[]))) AND t.id = ANY(ARRAY(SELECT y.task_id FROM runs y WHERE y.id = ANY(ARRAY(SELECT unnest(@ids::uuid[])))));
 
 -- name: RunCommands :one
 -- The commands that verify a run now: its repository's own, and its task's contract.

@@ -124,7 +124,7 @@ DELETE FROM login_codes WHERE expires_at < now() - interval '1 hour';
 SELECT w.hash, w.id, w.tenant_id, coalesce(t.name, '')::text AS tenant_name, w.name, w.phases,
        (w.last_used_at IS NULL OR w.last_used_at < now() - interval '1 minute')::bool AS stale
 FROM worker_credentials w LEFT JOIN tenants t ON t.id = w.tenant_id
-WHERE w.hash = ANY(@hashes::bytea[]) AND w.revoked_at IS NULL;
+WHERE w.hash = ANY(ARRAY(SELECT unnest(@hashes::bytea[]))) AND w.revoked_at IS NULL;
 
 -- name: TouchWorkerCredential :exec
 -- One of many requests that come at once writes it; the others wait for nobody.

@@ -7,7 +7,7 @@ SELECT t.id AS tenant_id, coalesce((SELECT p.document FROM policies p WHERE p.te
 -- name: PoliciesOf :many
 -- As PoliciesInForce, of some tenants.
 SELECT t.id AS tenant_id, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '')::text AS document
-FROM tenants t WHERE t.id = ANY(@ids::uuid[]);
+FROM tenants t WHERE t.id = ANY(ARRAY(SELECT unnest(@ids::uuid[])));
 
 -- name: InsertPolicy :exec
 INSERT INTO policies (id, tenant_id, version, document) VALUES (@id, @tenant_id, @version, @document);

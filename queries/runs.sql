@@ -8,7 +8,7 @@ FROM runs WHERE runs.tenant_id = $1 AND runs.id = $2;
 -- LoadRun for many callers at once; each checks the tenant of its own.
 SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now,
     coalesce((SELECT l.expires_at > clock_timestamp() FROM run_leases l WHERE l.run_id = runs.id), false)::boolean AS lease_live
-FROM runs WHERE runs.id = ANY(@ids::uuid[]);
+FROM runs WHERE runs.id = ANY(ARRAY(SELECT unnest(@ids::uuid[])));
 
 -- name: LockRun :one
 SELECT sqlc.embed(runs), clock_timestamp()::timestamptz AS now,
@@ -32,7 +32,7 @@ SELECT document FROM policies WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1;
 -- The facts about runs that policy asks for and that do not change.
 SELECT r.id AS run_id, t.contract, t.requested_by, t.agent_profile, t.priority, t.cancel_requested, p.name AS repository, p.scope, p.forbidden, p.requires, p.forge_id, p.default_branch,
     coalesce(m.roles, '{}')::text[] AS roles
-FROM unnest(@ids::uuid[]) i(id) CROSS JOIN LATERAL (SELECT r.* FROM runs r WHERE r.id = i.id OFFSET 0) r
+FROM unnest(ARRAY(SELECT unnest(@ids::uuid[]))) i(id) CROSS JOIN LATERAL (SELECT r.* FROM runs r WHERE r.id = i.id OFFSET 0) r
 CROSS JOIN LATERAL (SELECT t.* FROM tasks t WHERE t.id = r.task_id OFFSET 0) t
 CROSS JOIN LATERAL (SELECT p.* FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by;
@@ -62,7 +62,7 @@ SELECT r.id AS run_id, r.tenant_id, t.contract, t.requested_by, t.agent_profile,
     u.input_tokens, u.output_tokens, u.tool_calls, u.agent_iterations, u.tool_ms, u.provider_calls, u.cost_micros, l.sandbox_seconds, l.verifier_seconds,
     EXISTS (SELECT 1 FROM run_leases k JOIN worker_boots b ON b.id = k.boot_id
         WHERE k.run_id = r.id AND (b.drain_requested OR b.state IN ('DRAINING', 'STOPPED'))) AS drained
-FROM unnest(@ids::uuid[]) i(id) CROSS JOIN LATERAL (SELECT r.* FROM runs r WHERE r.id = i.id OFFSET 0) r
+FROM unnest(ARRAY(SELECT unnest(@ids::uuid[]))) i(id) CROSS JOIN LATERAL (SELECT r.* FROM runs r WHERE r.id = i.id OFFSET 0) r
 CROSS JOIN LATERAL (SELECT t.* FROM tasks t WHERE t.id = r.task_id OFFSET 0) t
 CROSS JOIN LATERAL (SELECT p.* FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by

@@ -20,7 +20,7 @@ SELECT * FROM tasks WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE;
 SELECT * FROM tasks WHERE tenant_id = $1 AND id = $2;
 
 -- name: TasksByID :many
-SELECT * FROM tasks WHERE id = ANY(@ids::uuid[]);
+SELECT * FROM tasks WHERE id = ANY(ARRAY(SELECT unnest(@ids::uuid[])));
 
 -- name: UpdateTask :exec
 UPDATE tasks SET state = t.state, version = t.version, runs_used = t.runs_used, active_run_id = t.active_run_id,

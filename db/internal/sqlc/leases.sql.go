@@ -36,7 +36,7 @@ JOIN tasks t ON t.id = x.task_id
 JOIN repositories r ON r.id = x.repository_id
 JOIN forges f ON f.id = r.forge_id
 JOIN users u ON u.id = t.requested_by
-WHERE x.id = ANY($1::uuid[]) AND t.id = ANY(ARRAY(SELECT y.task_id FROM runs y WHERE y.id = ANY($1::uuid[])))
+WHERE x.id = ANY(ARRAY(SELECT unnest($1::uuid[]))) AND t.id = ANY(ARRAY(SELECT y.task_id FROM runs y WHERE y.id = ANY(ARRAY(SELECT unnest($1::uuid[])))))
 `
 
 type AssignedRow struct {
@@ -791,8 +791,8 @@ func (q *Queries) LanesOfPlaces(ctx context.Context, db DBTX, places []int64, st
 
 const leasesOfBoots = `-- name: LeasesOfBoots :many
 SELECT l.boot_id, count(*)::int AS held,
-    coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.fencing_token) FILTER (WHERE l.claim_id = ANY($1::text[])), '[]')::jsonb AS given
-FROM run_leases l WHERE l.boot_id = ANY($2::uuid[]) GROUP BY l.boot_id
+    coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.fencing_token) FILTER (WHERE l.claim_id = ANY(ARRAY(SELECT unnest($1::text[])))), '[]')::jsonb AS given
+FROM run_leases l WHERE l.boot_id = ANY(ARRAY(SELECT unnest($2::uuid[]))) GROUP BY l.boot_id
 `
 
 type LeasesOfBootsRow struct {
@@ -824,7 +824,7 @@ func (q *Queries) LeasesOfBoots(ctx context.Context, db DBTX, claims []string, b
 
 const lockBoots = `-- name: LockBoots :many
 SELECT b.id, b.worker_id, b.name, b.version, b.phases, b.capabilities, b.isolation, b.probes, b.max_concurrent, b.state, b.drain_requested, b.started_at, b.heartbeat_at, b.stopped_at, b.queues, b.pools, (b.heartbeat_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS heard
-FROM worker_boots b WHERE b.id = ANY($2::uuid[]) AND b.state <> 'STARTING' ORDER BY b.id FOR NO KEY UPDATE
+FROM worker_boots b WHERE b.id = ANY(ARRAY(SELECT unnest($2::uuid[]))) AND b.state <> 'STARTING' ORDER BY b.id FOR NO KEY UPDATE
 `
 
 type LockBootsRow struct {
@@ -879,7 +879,7 @@ FROM runs JOIN run_queue q ON q.run_id = runs.id
 CROSS JOIN LATERAL (SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest, t.agent_profile, t.parent_task_id, t.template_id, t.template_version, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.cancel_requested, t.awaits_merge, t.auto_run, t.reason, t.reason_words, t.created_at, t.updated_at, t.priority FROM tasks t WHERE t.id = runs.task_id OFFSET 0) t
 CROSS JOIN LATERAL (SELECT p.id, p.tenant_id, p.forge_id, p.name, p.clone_url, p.default_branch, p.verification, p.scope, p.forbidden, p.created_by, p.created_at, p.requires FROM repositories p WHERE p.tenant_id = t.tenant_id AND p.id = t.repository_id OFFSET 0) p
 LEFT JOIN memberships m ON m.tenant_id = t.tenant_id AND m.user_id = t.requested_by
-WHERE runs.id = ANY($1::uuid[]) AND q.run_id = ANY($1::uuid[])
+WHERE runs.id = ANY(ARRAY(SELECT unnest($1::uuid[]))) AND q.run_id = ANY(ARRAY(SELECT unnest($1::uuid[])))
 ORDER BY runs.id FOR NO KEY UPDATE OF runs SKIP LOCKED FOR UPDATE OF q SKIP LOCKED
 `
 
@@ -1242,7 +1242,7 @@ SELECT clock_timestamp()::timestamptz AS now,
         FROM (SELECT run_id, lease_id, tenant_id, fencing_token, phase, worker_id, boot_id, attempt_id, repository_id, user_id, claim_id, acquired_at, heartbeat_at, expires_at, queue, risk, provider, pool, cancel_told_at, stopping_at FROM run_leases OFFSET 0) l GROUP BY l.phase, l.tenant_id, l.user_id, l.repository_id, l.risk, l.provider, l.pool) h), '[]')::jsonb AS held,
     coalesce((SELECT jsonb_agg(x) FROM (
         SELECT t.id, t.name, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '') AS document
-        FROM tenants t WHERE t.id = ANY($1::uuid[])) x), '[]')::jsonb AS tenants,
+        FROM tenants t WHERE t.id = ANY(ARRAY(SELECT unnest($1::uuid[])))) x), '[]')::jsonb AS tenants,
     -- The run that tries a provider first counts while it holds its lease.
     coalesce((SELECT jsonb_object_agg(p.provider, jsonb_build_object('until', p.until, 'failures', p.failures,
             'probe', coalesce(l.run_id, '00000000-0000-0000-0000-000000000000')))

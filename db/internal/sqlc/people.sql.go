@@ -218,7 +218,7 @@ const getWorkerCredentials = `-- name: GetWorkerCredentials :many
 SELECT w.hash, w.id, w.tenant_id, coalesce(t.name, '')::text AS tenant_name, w.name, w.phases,
        (w.last_used_at IS NULL OR w.last_used_at < now() - interval '1 minute')::bool AS stale
 FROM worker_credentials w LEFT JOIN tenants t ON t.id = w.tenant_id
-WHERE w.hash = ANY($1::bytea[]) AND w.revoked_at IS NULL
+WHERE w.hash = ANY(ARRAY(SELECT unnest($1::bytea[]))) AND w.revoked_at IS NULL
 `
 
 type GetWorkerCredentialsRow struct {

@@ -59,7 +59,7 @@ func (q *Queries) PoliciesInForce(ctx context.Context, db DBTX) ([]PoliciesInFor
 
 const policiesOf = `-- name: PoliciesOf :many
 SELECT t.id AS tenant_id, coalesce((SELECT p.document FROM policies p WHERE p.tenant_id = t.id ORDER BY p.seq DESC LIMIT 1), '')::text AS document
-FROM tenants t WHERE t.id = ANY($1::uuid[])
+FROM tenants t WHERE t.id = ANY(ARRAY(SELECT unnest($1::uuid[])))
 `
 
 type PoliciesOfRow struct {

@@ -247,7 +247,7 @@ func (q *Queries) Task(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid
 }
 
 const tasksByID = `-- name: TasksByID :many
-SELECT id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile, parent_task_id, template_id, template_version, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, cancel_requested, awaits_merge, auto_run, reason, reason_words, created_at, updated_at, priority FROM tasks WHERE id = ANY($1::uuid[])
+SELECT id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile, parent_task_id, template_id, template_version, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, cancel_requested, awaits_merge, auto_run, reason, reason_words, created_at, updated_at, priority FROM tasks WHERE id = ANY(ARRAY(SELECT unnest($1::uuid[])))
 `
 
 func (q *Queries) TasksByID(ctx context.Context, db DBTX, ids []uuid.UUID) ([]Task, error) {

@@ -1,0 +1,35 @@
+package db_test
+
+import (
+	"testing"
+
+	"signalbox/internal/dbtest/drive"
+	"signalbox/internal/run"
+)
+
+// R-Q-5: what every run asks is planned once for each connection. Postgres plans a statement anew each time as long as knowing its
+// arguments makes a plan look cheaper than one for any arguments: a list of one id, where it would guess ten. To plan such a look-up
+// cost as much as to carry it out.
+func TestHotStatementsArePlannedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{MaxConns: 1})
+	for range 8 {
+		w.at(t, run.Succeeded)
+	}
+	kept, anew, err := w.Store.Plans(t.Context())
+	must(t, err)
+	const trial = 5 // how often Postgres plans a statement before it asks whether to keep a plan
+	hot := 0
+	for name := range anew {
+		if kept[name]+anew[name] <= trial {
+			continue
+		}
+		hot++
+		if anew[name] > trial {
+			t.Errorf("%s was planned %d times, and carried out %d times with a plan that was kept", name, anew[name], kept[name])
+		}
+	}
+	if hot < 40 {
+		t.Errorf("%d statements were looked at", hot)
+	}
+}
