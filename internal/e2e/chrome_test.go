@@ -191,7 +191,7 @@ func (b *tab) loaded() int {
 	return b.loads
 }
 
-const tabPatience = 30 * time.Second
+const tabPatience = time.Minute
 
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()

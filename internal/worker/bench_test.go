@@ -143,7 +143,7 @@ func (b *bench) stopWorker() {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			b.t.Errorf("worker: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		b.t.Error("the worker did not end")
 	}
 	b.done = nil
@@ -181,7 +181,7 @@ func (b *bench) await(lease string) wire.RunCommand {
 // until polls a real condition.
 func (b *bench) until(what string, cond func() bool) {
 	b.t.Helper()
-	deadline := time.After(40 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !cond() {
