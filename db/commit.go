@@ -24,6 +24,7 @@ type commits struct {
 	rules   *coalesce.Group[uuid.UUID, uuid.UUID, string]
 	writes  *coalesce.Group[uuid.UUID, *write, bool]
 	workers *coalesce.Group[string, []byte, sqlc.GetWorkerCredentialsRow]
+	lives   *coalesce.Group[string, []byte, bool]
 	claims  *coalesce.Group[string, ClaimRequest, given]
 	signs   *coalesce.Group[uuid.UUID, sign, vital]
 }
@@ -43,11 +44,13 @@ func (s *Store) openCommits() {
 	s.commits.claims = coalesce.New(coalesce.Options{Batch: s.seen.batch("claim")}, func(r ClaimRequest) string { return r.ClaimID }, s.claimAll)
 	s.commits.signs = coalesce.New(coalesce.Options{Batch: s.seen.batch("heartbeat")}, func(g sign) uuid.UUID { return g.boot }, s.extendAll)
 	s.commits.workers = coalesce.New[string](o("credential"), nil, s.workersByHash)
+	s.commits.lives = coalesce.New[string](o("session"), nil, s.sessionsLive)
 }
 
 // close carries out what was accepted.
 func (c *commits) close() {
 	c.workers.Close()
+	c.lives.Close()
 	c.claims.Close()
 	c.signs.Close()
 	c.loads.Close()

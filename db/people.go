@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -13,7 +14,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"signalbox/db/internal/bytea"
 	"signalbox/db/internal/sqlc"
+	"signalbox/internal/coalesce"
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
@@ -285,6 +288,30 @@ func (s *Store) Session(ctx context.Context, hash []byte, idle time.Duration) (S
 	}
 	out.Provider = value(r.ProviderID)
 	return out, nil
+}
+
+// SessionLives reports whether Session would find one under hash, by a look that begins after the call; streams that are woken
+// together ask together. Its idle time goes on.
+func (s *Store) SessionLives(ctx context.Context, hash []byte) (bool, error) {
+	live, err := s.commits.lives.Do(ctx, hash)
+	if err != nil {
+		return false, fmt.Errorf("look at session: %w", err)
+	}
+	return live, nil
+}
+
+func (s *Store) sessionsLive(ctx context.Context, hashes [][]byte) []coalesce.Result[bool] {
+	ask := make([]bytea.Bytes, len(hashes))
+	for i, h := range hashes {
+		ask[i] = h
+	}
+	rows, err := s.q.LiveSessions(ctx, s.pool, ask)
+	out := make([]coalesce.Result[bool], len(hashes))
+	for i, h := range hashes {
+		out[i].Err = err
+		out[i].Out = slices.ContainsFunc(rows, func(row bytea.Bytes) bool { return bytes.Equal(row, h) })
+	}
+	return out
 }
 
 // EndSession deletes the session under hash, with its line in the audit; deleting none is no error and no line.

@@ -97,7 +97,7 @@ func (s *server) apiRun(w http.ResponseWriter, r *http.Request) error {
 		// What it waited for is in the event that ended it, its last.
 		now := time.Now()
 		shown := runView(info, now)
-		if shown.WaitedFor, err = s.waitedFor(r, info); err != nil {
+		if shown.WaitedFor, err = s.waitedFor(r.Context(), info); err != nil {
 			return err
 		}
 		answer.Sentence = web.StateSentence(shown, now)

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -158,7 +159,7 @@ func (s *server) evidenceView(r *http.Request, info db.RunInfo, standing db.Stan
 		return web.Evidence{}, err
 	}
 	view := web.Evidence{Isolation: info.Isolation, ReportDigest: ev.reportSHA}
-	if view.SameWorker, view.Verifier, err = s.verifier(r, info); err != nil {
+	if view.SameWorker, view.Verifier, err = s.verifier(r.Context(), info); err != nil {
 		return view, err
 	}
 	if ev.verified && ev.report.Isolation != "" {
@@ -193,8 +194,8 @@ func (s *server) evidenceView(r *http.Request, info db.RunInfo, standing db.Stan
 }
 
 // verifier says who verified the run's result, and whether it is the worker that made it.
-func (s *server) verifier(r *http.Request, info db.RunInfo) (same bool, name string, err error) {
-	e, ok, err := s.store.LastEvent(r.Context(), info.Tenant, info.ID, run.KindVerificationStarted)
+func (s *server) verifier(ctx context.Context, info db.RunInfo) (same bool, name string, err error) {
+	e, ok, err := s.store.LastEvent(ctx, info.Tenant, info.ID, run.KindVerificationStarted)
 	if err != nil || !ok {
 		return false, "", err
 	}

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"strings"
 
@@ -26,9 +27,9 @@ const outputLimit = "[signalbox: the output limit of this run is reached"
 
 func isOutputLimit(line string) bool { return strings.HasPrefix(line, outputLimit) }
 
-func (s *server) logSource(r *http.Request, key db.LogKey) loglines.Source {
+func (s *server) logSource(ctx context.Context, key db.LogKey) loglines.Source {
 	return func(after loglines.Place, limit int32) ([]loglines.Part, error) {
-		parts, err := s.store.LogParts(r.Context(), key, db.LogPlace(after), limit)
+		parts, err := s.store.LogParts(ctx, key, db.LogPlace(after), limit)
 		if err != nil {
 			return nil, err
 		}
@@ -41,12 +42,12 @@ func (s *server) logSource(r *http.Request, key db.LogKey) loglines.Source {
 }
 
 // lines reads up to n lines from one on, none beyond upto; false where what may be read ended first.
-func (s *server) lines(r *http.Request, key db.LogKey, from, upto int64, n int) (all []web.LogLine, whole bool, err error) {
+func (s *server) lines(ctx context.Context, key db.LogKey, from, upto int64, n int) (all []web.LogLine, whole bool, err error) {
 	n = int(min(int64(n), upto-from+1))
 	if n <= 0 {
 		return nil, true, nil
 	}
-	whole, err = loglines.Scan(s.logSource(r, key), from, loglines.Limits{Line: shownLine, Bytes: readBytes}, func(l loglines.Line) bool {
+	whole, err = loglines.Scan(s.logSource(ctx, key), from, loglines.Limits{Line: shownLine, Bytes: readBytes}, func(l loglines.Line) bool {
 		all = append(all, web.LogLine{No: l.No, Text: strings.ToValidUTF8(l.Text, "\uFFFD"), At: l.At, Cut: l.Cut})
 		return len(all) < n
 	})
@@ -54,9 +55,9 @@ func (s *server) lines(r *http.Request, key db.LogKey, from, upto int64, n int) 
 }
 
 // tail reads the last lines up to one, as many of n as fit.
-func (s *server) tail(r *http.Request, key db.LogKey, upto int64, n int) (all []web.LogLine, err error) {
+func (s *server) tail(ctx context.Context, key db.LogKey, upto int64, n int) (all []web.LogLine, err error) {
 	for whole := false; !whole; n /= 8 {
-		if all, whole, err = s.lines(r, key, max(upto-int64(n)+1, 1), upto, n); err != nil || n == 1 {
+		if all, whole, err = s.lines(ctx, key, max(upto-int64(n)+1, 1), upto, n); err != nil || n == 1 {
 			return all, err
 		}
 	}
@@ -79,7 +80,7 @@ func (s *server) readWindow(r *http.Request, log db.LogInfo, ask logAsk, v *web.
 		from, n = 1, web.LogMost
 	}
 	if from == 0 || from > v.Total {
-		v.Lines, err = s.tail(r, log.LogKey, v.Total, web.LogWindow)
+		v.Lines, err = s.tail(r.Context(), log.LogKey, v.Total, web.LogWindow)
 	} else {
 		v.Lines, v.Short, err = s.window(r, log.LogKey, from, v.Total, n, ask.at)
 	}
@@ -97,7 +98,7 @@ func (s *server) readWindow(r *http.Request, log db.LogInfo, ask logAsk, v *web.
 // window reads lines from one on as far as they fit. The line that was asked for is among them: where those before it take
 // all the room, they are left out.
 func (s *server) window(r *http.Request, key db.LogKey, from, upto int64, n int, at int64) (all []web.LogLine, short bool, err error) {
-	all, whole, err := s.lines(r, key, from, upto, n)
+	all, whole, err := s.lines(r.Context(), key, from, upto, n)
 	if err != nil {
 		return nil, false, err
 	}
@@ -115,12 +116,12 @@ func (s *server) window(r *http.Request, key db.LogKey, from, upto int64, n int,
 }
 
 // stepTail reads the last lines of a step's log for the run's page.
-func (s *server) stepTail(r *http.Request, tenant, id uuid.UUID, step db.StepInfo) (lines []string, total int, err error) {
-	log, err := s.store.Log(r.Context(), db.LogKey{Tenant: tenant, Run: id, Lease: step.Lease, Call: step.Call})
+func (s *server) stepTail(ctx context.Context, tenant, id uuid.UUID, step db.StepInfo) (lines []string, total int, err error) {
+	log, err := s.store.Log(ctx, db.LogKey{Tenant: tenant, Run: id, Lease: step.Lease, Call: step.Call})
 	if err != nil || log.Bytes == 0 {
 		return nil, 0, err
 	}
-	tail, err := s.tail(r, log.LogKey, log.Lines(), maxTailLines)
+	tail, err := s.tail(ctx, log.LogKey, log.Lines(), maxTailLines)
 	for _, l := range tail {
 		lines = append(lines, l.Text)
 	}

@@ -21,7 +21,7 @@ const (
 // eachLine goes through a log from its beginning and says how far it came.
 func (s *server) eachLine(r *http.Request, log db.LogInfo, query string, each func(l loglines.Line, hit bool)) (upto int64, whole bool, err error) {
 	want := web.FoldCase(query)
-	whole, err = loglines.Scan(s.logSource(r, log.LogKey), 1, loglines.Limits{Line: searchedLine, Bytes: searchedBytes}, func(l loglines.Line) bool {
+	whole, err = loglines.Scan(s.logSource(r.Context(), log.LogKey), 1, loglines.Limits{Line: searchedLine, Bytes: searchedBytes}, func(l loglines.Line) bool {
 		if l.No > log.Lines() {
 			return false
 		}

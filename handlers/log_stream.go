@@ -3,6 +3,7 @@ package handlers
 import (
 	"net/http"
 	"reflect"
+	"time"
 
 	"signalbox/web"
 )
@@ -26,7 +27,7 @@ func (s *server) streamLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var sent sentLog
-	return s.stream(w, r, o.run.ID, func(after int64) (message, bool, error) { return s.logMessage(r, after, style, &sent) })
+	return s.stream(w, r, o.run.ID, func(after int64, _ time.Time) (message, bool, error) { return s.logMessage(r, after, style, &sent) })
 }
 
 func (s *server) logMessage(r *http.Request, after int64, style web.LogView, sent *sentLog) (message, bool, error) {
@@ -65,9 +66,9 @@ func (s *server) logMessage(r *http.Request, after int64, style web.LogView, sen
 func (s *server) liveLines(r *http.Request, o openedLog, from int64, d *web.LogLiveData) (err error) {
 	var lines []web.LogLine
 	if from == 0 {
-		lines, err = s.tail(r, o.log.LogKey, o.log.Lines(), web.LogWindow)
+		lines, err = s.tail(r.Context(), o.log.LogKey, o.log.Lines(), web.LogWindow)
 	} else if n := int(o.log.Lines() - from + 1); n > 0 {
-		lines, err = s.tail(r, o.log.LogKey, o.log.Lines(), n)
+		lines, err = s.tail(r.Context(), o.log.LogKey, o.log.Lines(), n)
 		// What did not fit in one message is shown by its end.
 		d.Anew = len(lines) > 0 && lines[0].No != from
 	}

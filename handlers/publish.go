@@ -21,7 +21,7 @@ func (s *server) publishPlan(r *http.Request, a db.Assignment) (*wire.PublishPla
 	}
 	// Who verified is asked of the log: the worker that publishes may be a third one.
 	var err error
-	if e.SameWorker, _, err = s.verifier(r, info); err != nil {
+	if e.SameWorker, _, err = s.verifier(r.Context(), info); err != nil {
 		return nil, err
 	}
 	e.RunURL = s.publicURL.String() + web.RunURL(e.RunID)

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -202,41 +203,39 @@ func (s *server) cancelled(r *http.Request, before db.RunInfo, pull *db.PullInfo
 	return "cancel-asked"
 }
 
-// ladder is the cancellation that was asked for; nil where none was.
-func (s *server) ladder(r *http.Request, info db.RunInfo, now time.Time) (*web.Ladder, error) {
+// ladder is the cancellation that was asked for, as everybody sees it; nil where none was. waste is what the run took after the
+// request, for administrators.
+func (s *server) ladder(ctx context.Context, info db.RunInfo) (l *web.Ladder, waste string, err error) {
 	c := info.Cancel
 	if c == nil || info.State != run.Cancelling && info.State != run.Cancelled {
-		return nil, nil
+		return nil, "", nil
 	}
-	p := who(r)
-	l := &web.Ladder{By: c.By.Name, Reason: c.Reason, Asked: c.At, Latest: s.store.CancelEnd(c.At), Forced: c.Forced, Cause: string(c.By.Kind),
-		Self: c.By.ID == p.user.String(), Code: string(info.EndCode())}
+	l = &web.Ladder{By: c.By.Name, Reason: c.Reason, Asked: c.At, Latest: s.store.CancelEnd(c.At), Forced: c.Forced, Cause: string(c.By.Kind), Code: string(info.EndCode())}
 	if info.State == run.Cancelled && info.FinishedAt != nil {
 		l.Ended, l.Alone = *info.FinishedAt, !info.FinishedAt.After(c.At)
 	}
-	steps, err := s.store.CancelSteps(r.Context(), info.Tenant, info.ID)
+	steps, err := s.store.CancelSteps(ctx, info.Tenant, info.ID)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	l.Told, l.Stopping = steps.Told, steps.Stopping
 	if l.Forced {
-		e, ok, err := s.store.LastEvent(r.Context(), info.Tenant, info.ID, run.KindCancelConfirmed)
+		e, ok, err := s.store.LastEvent(ctx, info.Tenant, info.ID, run.KindCancelConfirmed)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if ok && e.By.Kind == run.Human {
 			l.ForcedBy = e.By.Name
 		}
 	}
-	l.MayForce = info.State == run.Cancelling && mayForce(p, *l, now)
-	if !l.Ended.IsZero() && !l.Alone && p.has(policy.RoleAdmin) {
-		used, err := s.store.CancelWaste(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID}, c.At)
+	if !l.Ended.IsZero() && !l.Alone {
+		used, err := s.store.CancelWaste(ctx, db.Ref{Tenant: info.Tenant, Run: info.ID}, c.At)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		l.Waste = fmt.Sprintf("It ended %s after the request; until then it used %d more tokens, at a cost of %.4f.", ui.Dur(l.Ended.Sub(c.At)), used.Tokens, float64(used.CostMicros)/1e6)
+		waste = fmt.Sprintf("It ended %s after the request; until then it used %d more tokens, at a cost of %.4f.", ui.Dur(l.Ended.Sub(c.At)), used.Tokens, float64(used.CostMicros)/1e6)
 	}
-	return l, nil
+	return l, waste, nil
 }
 
 // mayForce: an administrator at any time, who may cancel only where the worker has left the request unanswered for long.
@@ -263,7 +262,11 @@ func (s *server) stopPage(r *http.Request) (db.RunInfo, web.StopPageData, error)
 		return info, web.StopPageData{}, err
 	}
 	data := web.StopPageData{Shell: s.shell(r), Run: runRow(info), IdempotencyKey: db.NewSecret(), MustGiveReason: info.RequestedBy != who(r).user}
-	l, err := s.ladder(r, info, data.Now)
+	look := runLook{info: info, now: data.Now}
+	if look.ladder, look.waste, err = s.ladder(r.Context(), info); err != nil {
+		return info, data, err
+	}
+	l := look.ladderFor(look.seenBy(who(r)))
 	if l != nil {
 		data.Ladder = *l
 	}

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"slices"
@@ -20,8 +21,8 @@ const (
 )
 
 // effects are a run's effects outside, the newest first.
-func (s *server) effects(r *http.Request, info db.RunInfo) (all []web.EffectView, err error) {
-	list, err := s.store.LatestOperations(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID}, maxEffects)
+func (s *server) effects(ctx context.Context, info db.RunInfo) (all []web.EffectView, err error) {
+	list, err := s.store.LatestOperations(ctx, db.Ref{Tenant: info.Tenant, Run: info.ID}, maxEffects)
 	if err != nil {
 		return nil, err
 	}
@@ -33,8 +34,8 @@ func (s *server) effects(r *http.Request, info db.RunInfo) (all []web.EffectView
 }
 
 // models are what each model cost the run; more reports whether there are others.
-func (s *server) models(r *http.Request, info db.RunInfo) (all []web.ModelUse, more bool, err error) {
-	rows, err := s.store.ModelCosts(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID}, maxModelRows+1)
+func (s *server) models(ctx context.Context, info db.RunInfo) (all []web.ModelUse, more bool, err error) {
+	rows, err := s.store.ModelCosts(ctx, db.Ref{Tenant: info.Tenant, Run: info.ID}, maxModelRows+1)
 	if err != nil {
 		return nil, false, err
 	}

@@ -251,7 +251,7 @@ func (s *server) diagnoseSteps(r *http.Request, info db.RunInfo) ([]stepDiagnosi
 	all, room := []stepDiagnosis{}, bundleTailBytes
 	for _, step := range steps[max(len(steps)-bundleSteps, 0):] {
 		d := stepDiagnosis{Name: step.Name, Kind: step.Kind, State: string(step.State), Attempt: step.AttemptNo, Started: step.StartedAt, Ended: step.FinishedAt, ExitCode: step.ExitCode, Summary: step.Summary}
-		tail, total, err := s.stepTail(r, info.Tenant, info.ID, step)
+		tail, total, err := s.stepTail(r.Context(), info.Tenant, info.ID, step)
 		if err != nil {
 			return nil, err
 		}

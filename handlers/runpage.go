@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"signalbox/db"
-	"signalbox/internal/policy"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 	"signalbox/web"
@@ -28,39 +28,34 @@ func (s *server) runAsked(r *http.Request) (db.RunInfo, error) {
 // runPage reads what the page of a run shows.
 func (s *server) runPage(r *http.Request, id uuid.UUID, at window) (web.RunPageData, error) {
 	ctx, p := r.Context(), who(r)
-	info, err := s.store.RunInfo(ctx, p.tenant, id)
-	if err != nil {
-		return web.RunPageData{}, err
-	}
-	data := web.RunPageData{Shell: s.shell(r), Live: !info.State.Terminal(), LastSeq: info.Version}
-	now := data.Now
-	gates, err := s.store.GatesOfRun(ctx, p.tenant, id, 100)
+	data := web.RunPageData{Shell: s.shell(r)}
+	look, err := s.lookAt(ctx, p.tenant, id, data.Now)
 	if err != nil {
 		return data, err
 	}
-	if data.Panel, err = s.runPanel(r, info, gates, now); err != nil {
+	if err := s.lookCloser(ctx, &look); err != nil {
 		return data, err
 	}
-	if data.Timeline, err = s.timeline(r, info, at, now); err != nil {
+	if err := s.lookAround(ctx, &look); err != nil {
 		return data, err
 	}
-	if data.Facts, err = s.runFacts(r, info); err != nil {
+	data.Live, data.LastSeq = !look.info.State.Terminal(), look.info.Version
+	data.RunParts, data.Facts, data.Panel = look.parts, look.facts, look.panel(look.seenBy(p))
+	if data.Timeline, err = s.timeline(r, look.info, at, data.Now); err != nil {
 		return data, err
 	}
-	if data.CancelNow = cancelNow(who(r), info); data.CancelNow {
+	if data.CancelNow = cancelNow(p, look.info); data.CancelNow {
 		data.IdempotencyKey = db.NewSecret()
 	}
-	data.RunParts, err = s.runParts(r, info, gates)
-	return data, err
+	return data, nil
 }
 
 // runParts reads steps, attempts and artifacts.
-func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo) (data web.RunParts, err error) {
-	ctx, tenant := r.Context(), who(r).tenant
+func (s *server) runParts(ctx context.Context, info db.RunInfo, gates []db.GateInfo) (data web.RunParts, err error) {
 	for _, g := range gates {
 		data.Gates = append(data.Gates, gateRef(g))
 	}
-	steps, err := s.store.Steps(ctx, tenant, info.ID, 0, 2000)
+	steps, err := s.store.Steps(ctx, info.Tenant, info.ID, 0, 2000)
 	if err != nil {
 		return data, err
 	}
@@ -68,7 +63,7 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo)
 		v := stepView(step)
 		v.Superseded = step.AttemptNo < info.AttemptNo
 		if step.State == run.StepRunning || step.State == run.StepFailed || step.State == run.StepTimedOut {
-			tail, total, err := s.stepTail(r, tenant, info.ID, step)
+			tail, total, err := s.stepTail(ctx, info.Tenant, info.ID, step)
 			if err != nil {
 				return data, err
 			}
@@ -76,7 +71,7 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo)
 		}
 		data.Steps = append(data.Steps, v)
 	}
-	attempts, err := s.store.Attempts(ctx, tenant, info.ID)
+	attempts, err := s.store.Attempts(ctx, info.Tenant, info.ID)
 	if err != nil {
 		return data, err
 	}
@@ -85,7 +80,7 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo)
 			Number: a.No, State: string(a.State), Worker: a.Worker, Started: a.StartedAt, Ended: ended(a.EndedAt), Reason: string(a.Code), Superseded: a.No < info.AttemptNo,
 		})
 	}
-	artifacts, err := s.store.Artifacts(ctx, tenant, info.ID)
+	artifacts, err := s.store.Artifacts(ctx, info.Tenant, info.ID)
 	if err != nil {
 		return data, err
 	}
@@ -94,58 +89,51 @@ func (s *server) runParts(r *http.Request, info db.RunInfo, gates []db.GateInfo)
 			ID: typeid.Format(typeid.Artifact, a.ID), Kind: a.Kind, Name: a.Name, Size: a.Size, SHA256: a.SHA256, Attempt: a.AttemptNo, Revision: a.Revision, At: a.CreatedAt, Late: a.Late,
 		})
 	}
-	data.Effects, err = s.effects(r, info)
+	data.Effects, err = s.effects(ctx, info)
 	return data, err
 }
 
-// runPanel is the live region.
-func (s *server) runPanel(r *http.Request, info db.RunInfo, gates []db.GateInfo, now time.Time) (web.RunPanelData, error) {
+// runSentence is what the live region says to everybody: without what depends on who looks, which runLook.panel adds.
+func (s *server) runSentence(ctx context.Context, info db.RunInfo, gates []db.GateInfo, now time.Time) (web.RunView, error) {
 	v := runView(info, now)
-	p := who(r)
-	v.MayCancel = v.MayCancel && (p.has(policy.RoleRequester) || p.has(policy.RoleAdmin)) && !cancelNow(p, info)
 	for _, g := range gates {
 		v.PlanGate = v.PlanGate || g.Kind == run.GatePlan
 		v.PatchGate = v.PatchGate || g.Kind == run.GatePatch
 		if info.Gate != nil && g.ID == info.Gate.ID {
 			v.Gate = new(gateRef(g))
-			v.MyTurn = g.RequestedBy != p.user && p.mayDecide(g.Role)
 		}
 	}
-	events, err := s.moves(r, info)
+	events, err := s.moves(ctx, info)
 	if err != nil {
-		return web.RunPanelData{}, err
+		return v, err
 	}
 	v.StateSeconds, v.Stretches = web.StateTimes(events, now), web.Stretches(events, now)
 	if info.State.Terminal() || info.State == run.Cancelling {
 		v.EndedFrom = web.EndedFrom(events)
-		if v.WaitedFor, err = s.waitedFor(r, info); err != nil {
-			return web.RunPanelData{}, err
+		if v.WaitedFor, err = s.waitedFor(ctx, info); err != nil {
+			return v, err
 		}
 	}
-	if v.Ladder, err = s.ladder(r, info, now); err != nil {
-		return web.RunPanelData{}, err
-	}
-	v.CancelAcked = v.Ladder != nil && !v.Ladder.Told.IsZero()
 	if info.Queued != "" {
-		wait, err := s.store.Why(r.Context(), p.tenant, info.ID)
+		wait, err := s.store.Why(ctx, info.Tenant, info.ID)
 		if err != nil {
-			return web.RunPanelData{}, err
+			return v, err
 		}
 		v.RetryAt, v.QueueReason = wait.Until, wait.Reason.Words
 	}
-	if err := s.setAside(r.Context(), info, &v); err != nil {
-		return web.RunPanelData{}, err
+	if err := s.setAside(ctx, info, &v); err != nil {
+		return v, err
 	}
 	if v.Pull != nil || info.Cancel != nil {
-		pulls, err := s.store.Pulls(r.Context(), p.tenant, db.PullFilter{Run: info.ID})
+		pulls, err := s.store.Pulls(ctx, info.Tenant, db.PullFilter{Run: info.ID})
 		if err != nil {
-			return web.RunPanelData{}, err
+			return v, err
 		}
 		if len(pulls) > 0 {
 			v.Pull = new(pullRef(pulls[0]))
 		}
 	}
-	return web.RunPanelData{Run: v, Now: now}, nil
+	return v, nil
 }
 
 func gateRef(g db.GateInfo) web.GateRef {
@@ -164,8 +152,8 @@ func pullRef(p db.PullInfo) web.PullRef {
 }
 
 // runFacts is the side column.
-func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error) {
-	cost, err := s.store.RunCost(r.Context(), db.Ref{Tenant: who(r).tenant, Run: info.ID})
+func (s *server) runFacts(ctx context.Context, info db.RunInfo) (web.RunFacts, error) {
+	cost, err := s.store.RunCost(ctx, db.Ref{Tenant: info.Tenant, Run: info.ID})
 	if err != nil {
 		return web.RunFacts{}, err
 	}
@@ -176,7 +164,7 @@ func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error
 	if f.Base == "" {
 		f.Base = info.DefaultBranch
 	}
-	if task, err := s.store.Task(r.Context(), who(r).tenant, info.Task); err == nil {
+	if task, err := s.store.Task(ctx, info.Tenant, info.Task); err == nil {
 		f.Requester = task.Requester
 	} else {
 		return f, err
@@ -185,10 +173,10 @@ func (s *server) runFacts(r *http.Request, info db.RunInfo) (web.RunFacts, error
 		f.PatchDigest, f.PatchRevision, f.Files, f.Added, f.Removed = info.Patch.Digest, info.Patch.Revision, info.Patch.Files, info.Patch.Added, info.Patch.Removed
 	}
 	f.Cost, f.Uses = costWords(cost), uses(cost)
-	if f.Models, f.MoreModels, err = s.models(r, info); err != nil {
+	if f.Models, f.MoreModels, err = s.models(ctx, info); err != nil {
 		return f, err
 	}
-	if f.SameWorker, _, err = s.verifier(r, info); err != nil {
+	if f.SameWorker, _, err = s.verifier(ctx, info); err != nil {
 		return f, err
 	}
 	return f, nil

@@ -75,6 +75,7 @@ type server struct {
 	version   string
 	tracer    trace.Tracer
 	streams   streamCounter
+	live      liveRuns
 	scanner   *patch.Scanner
 
 	routeByOperation map[string]route

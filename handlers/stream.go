@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -65,9 +64,14 @@ func (c *streamCounter) leave(user uuid.UUID) {
 type message struct {
 	seq  int64
 	body templ.Component
+	// frame is the message as it goes out, where it was rendered for many; body is nil then.
+	frame []byte
 	// last says that nothing further will come.
 	last bool
 }
+
+// look reads what is new past a client's cursor, from a state that is not older than since.
+type look func(after int64, since time.Time) (message, bool, error)
 
 // streamRun sends the run page's live regions whenever the run moved past the client's cursor.
 func (s *server) streamRun(w http.ResponseWriter, r *http.Request) error {
@@ -79,76 +83,53 @@ func (s *server) streamRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	parts := sentParts{bare: r.URL.Query().Get("rows") == "none", level: level}
-	return s.stream(w, r, id, func(after int64) (message, bool, error) { return s.runMessage(r, id, after, &parts) })
+	live, leave := s.live.enter(liveKey{who(r).tenant, id})
+	defer leave()
+	sent := sentParts{bare: r.URL.Query().Get("rows") == "none", raw: level == web.LevelRaw}
+	return s.stream(w, r, id, func(after int64, since time.Time) (message, bool, error) {
+		return s.runMessage(who(r), live.since(since), after, &sent)
+	})
 }
 
 // sentParts remembers what one client has of the steps, attempts and artifacts, which change without an event.
 type sentParts struct {
-	parts  web.RunParts
-	ladder *web.Ladder
-	at     time.Time
+	// parts and ladders are the numbers that liveRun.count gave them.
+	parts, ladders int
+	by             onlooker
+	at             time.Time
 	// bare says that the client's timeline does not reach the end, so that no row belongs behind it.
 	bare bool
-	// level is how much each row says. A stream folds nothing: its rows are few, and the page has them in order.
-	level string
+	// raw says that each row says all. A stream folds nothing: its rows are few, and the page has them in order.
+	raw bool
 }
 
 // news reports whether the parts are others than those that were sent, not more often than every partsGap.
-func (s *sentParts) news(p web.RunParts, l *web.Ladder, now time.Time) bool {
-	return now.Sub(s.at) >= partsGap && !reflect.DeepEqual(s.parts, p) || !reflect.DeepEqual(s.ladder, l)
+func (s *sentParts) news(k *liveLook, by onlooker) bool {
+	return k.now.Sub(s.at) >= partsGap && k.partsNo != s.parts || k.ladders != s.ladders || by.mayForce != s.by.mayForce
 }
 
-func (s *server) runMessage(r *http.Request, id uuid.UUID, after int64, sent *sentParts) (message, bool, error) {
-	ctx, p := r.Context(), who(r)
-	info, err := s.store.RunInfo(ctx, p.tenant, id)
-	if err != nil {
+// runMessage is what a person is sent of a look.
+func (s *server) runMessage(p *principal, k *liveLook, after int64, sent *sentParts) (message, bool, error) {
+	if err := s.readFirst(k); err != nil {
 		return message{}, false, err
 	}
-	now := time.Now().UTC()
-	if info.Version <= after && (info.State.Terminal() || now.Sub(sent.at) < partsGap) {
-		return message{seq: after, last: info.State.Terminal()}, false, nil
+	ended := k.info.State.Terminal()
+	if k.info.Version <= after && (ended || k.now.Sub(sent.at) < partsGap) {
+		return message{seq: after, last: ended}, false, nil
 	}
-	gates, err := s.store.GatesOfRun(ctx, p.tenant, id, 100)
-	if err != nil {
+	if err := s.readCloser(k); err != nil {
 		return message{}, false, err
 	}
-	parts, err := s.runParts(r, info, gates)
-	if err != nil {
-		return message{}, false, err
-	}
-	ladder, err := s.ladder(r, info, now)
-	if err != nil {
-		return message{}, false, err
-	}
-	if info.Version <= after && !sent.news(parts, ladder, now) {
+	by := k.seenBy(p)
+	if k.info.Version <= after && !sent.news(k, by) {
 		return message{seq: after}, false, nil
 	}
-	sent.parts, sent.ladder, sent.at = parts, ladder, now
-	data := web.RunLiveData{RunParts: parts, Rows: web.TimelineData{RunID: typeid.Format(typeid.Run, id), Created: info.CreatedAt, Now: now, PrevAttempt: -1}}
-	if sent.level == web.LevelRaw {
-		data.Rows.Level = web.LevelRaw
-	}
-	if data.Panel, err = s.runPanel(r, info, gates, now); err != nil {
+	sent.parts, sent.ladders, sent.by, sent.at = k.partsNo, k.ladders, by, k.now
+	if err := s.readAround(k); err != nil {
 		return message{}, false, err
 	}
-	if data.Facts, err = s.runFacts(r, info); err != nil {
-		return message{}, false, err
-	}
-	if data.Rows.Events, err = s.eventsAfter(r, info, after, maxReplay); err != nil {
-		return message{}, false, err
-	}
-	last := after
-	for _, e := range data.Rows.Events {
-		last = e.Seq
-		if e.From != e.To {
-			data.Stage = web.StateSentence(data.Panel.Run, now)
-		}
-	}
-	if sent.bare {
-		data.Rows.Events, last = nil, info.Version
-	}
-	return message{seq: last, body: web.RunLive(data), last: info.State.Terminal() && last >= info.Version}, true, nil
+	b := s.body(k, bodyKey{by, after, sent.bare, sent.raw})
+	return message{seq: b.seq, frame: b.frame, last: ended && b.seq >= k.info.Version}, true, b.err
 }
 
 // streamGate tells a reader of a gate page that the gate moved, without touching the form.
@@ -166,7 +147,7 @@ func (s *server) streamGate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.stream(w, r, shown.Run, func(after int64) (message, bool, error) {
+	return s.stream(w, r, shown.Run, func(after int64, _ time.Time) (message, bool, error) {
 		info, err := s.store.RunInfo(r.Context(), p.tenant, shown.Run)
 		if err != nil || info.Version <= after {
 			return message{seq: after}, false, err
@@ -184,17 +165,21 @@ func (s *server) streamGate(w http.ResponseWriter, r *http.Request) error {
 
 // stream holds one connection: it sends what is new past the client's cursor, waits for a hint or a slow poll, and
 // looks again. Every message is a rendering of the current state, so one too many does no harm.
-func (s *server) stream(w http.ResponseWriter, r *http.Request, id uuid.UUID, next func(after int64) (message, bool, error)) error {
+func (s *server) stream(w http.ResponseWriter, r *http.Request, id uuid.UUID, next look) error {
 	p := who(r)
 	after, err := lastSeen(r)
 	if err != nil {
 		return err
 	}
-	first, fresh, err := next(after)
+	// Subscribed before the first look, so that nothing falls between the two.
+	changed, cancel := s.hub.Subscribe(id)
+	defer cancel()
+	looked := time.Now()
+	m, fresh, err := next(after, looked)
 	if err != nil {
 		return err
 	}
-	if first.last && !fresh {
+	if m.last && !fresh {
 		// Nothing will come any more: 204 tells an event source not to come back.
 		w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -203,8 +188,6 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, id uuid.UUID, ne
 		return fault.New(fault.TooMany, "This page is not live: you have ten live pages open already. Close one and reload.").WithRetryAfter(streamPing)
 	}
 	defer s.streams.leave(p.user)
-	changed, cancel := s.hub.Subscribe(id)
-	defer cancel()
 	c := newEventStream(w)
 	life := time.NewTimer(min(streamLife, max(time.Until(p.expires), time.Second)))
 	defer life.Stop()
@@ -214,16 +197,17 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, id uuid.UUID, ne
 	defer poll.Stop()
 	for {
 		if fresh {
-			after = first.seq
-			if !c.send(r.Context(), first) {
+			after = m.seq
+			if !c.send(r.Context(), m) {
 				return nil
 			}
 		}
-		if first.last {
+		if m.last {
 			c.end("ended")
 			return nil
 		}
-		for wait := true; wait; {
+		since := time.Time{}
+		for since.IsZero() {
 			select {
 			case <-r.Context().Done():
 				return nil
@@ -241,29 +225,61 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, id uuid.UUID, ne
 					return nil
 				}
 			case <-poll.C:
-				wait = false
+				since = time.Now().Add(-lookAge)
 			case <-changed:
-				wait = false
-				if !sleep(r.Context(), streamGap) {
-					return nil
-				}
+				since = time.Now()
 			}
 		}
-		if first, fresh, err = next(after); err != nil {
+		if !sleep(r.Context(), time.Until(looked.Add(streamGap))) {
+			return nil
+		}
+		looked = time.Now()
+		if m, fresh, err = next(after, since); err != nil {
 			s.note(r, err)
+			return nil
+		}
+		if !fresh {
+			continue
+		}
+		// Authority is also looked at before anything is sent: a session that ended gets nothing more.
+		live, err := s.stillLive(r)
+		if err != nil {
+			s.note(r, err)
+			return nil
+		}
+		if !live {
+			c.end("reauth")
 			return nil
 		}
 	}
 }
 
-// still reports whether the session behind a stream is alive.
+// stillLive reports whether the session behind a stream lives, just before something is sent to it.
+func (s *server) stillLive(r *http.Request) (bool, error) {
+	hash, ok := s.sessionHash(r)
+	if !ok {
+		return false, nil
+	}
+	return s.store.SessionLives(r.Context(), hash)
+}
+
+// still reports whether the session behind a stream is alive, and begins its idle time again.
 func (s *server) still(r *http.Request) bool {
-	cookie, err := r.Cookie(s.sessions.cookie)
-	if err != nil {
+	hash, ok := s.sessionHash(r)
+	if !ok {
 		return false
 	}
-	_, err = s.store.Session(r.Context(), s.sessions.hash(cookie.Value), sessionIdle)
+	_, err := s.store.Session(r.Context(), hash, sessionIdle)
 	return err == nil || fault.KindOf(err) != fault.NotFound
+}
+
+// sessionHash is what the database knows of the request's cookie; false where there is none.
+func (s *server) sessionHash(r *http.Request) ([]byte, bool) {
+	cookie, err := r.Cookie(s.sessions.cookie)
+	if err != nil {
+		return nil, false
+	}
+	return s.sessions.hash(cookie.Value), true
 }
 
 // lastSeen is the client's cursor: Last-Event-ID after a reconnection, else the page's own.
@@ -301,39 +317,47 @@ func newEventStream(w http.ResponseWriter) *eventStream {
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	c := &eventStream{w: w, rc: http.NewResponseController(w)}
-	c.write("retry: 2000\n\n")
+	c.write([]byte("retry: 2000\n\n"))
 	return c
 }
 
 // write sends bytes at once; false when the client is gone.
-func (c *eventStream) write(text string) bool {
+func (c *eventStream) write(text []byte) bool {
 	// A client that takes nothing for half a minute is gone.
 	if err := c.rc.SetWriteDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return false
 	}
-	if _, err := c.w.Write([]byte(text)); err != nil {
+	if _, err := c.w.Write(text); err != nil {
 		return false
 	}
 	return c.rc.Flush() == nil
 }
 
 // ping is a named event: htmx drops comments without a word, and the live chip needs the last byte.
-func (c *eventStream) ping() bool { return c.write("event: ping\ndata: \n\n") }
+func (c *eventStream) ping() bool { return c.write([]byte("event: ping\ndata: \n\n")) }
 
-func (c *eventStream) end(event string) { c.write("event: " + event + "\ndata: \n\n") }
+func (c *eventStream) end(event string) { c.write([]byte("event: " + event + "\ndata: \n\n")) }
 
 func (c *eventStream) send(ctx context.Context, m message) bool {
+	if m.body == nil {
+		return c.write(m.frame)
+	}
 	var body bytes.Buffer
 	if err := m.body.Render(ctx, &body); err != nil {
 		return false
 	}
+	return c.write(frame(m.seq, body.Bytes()))
+}
+
+// frame is a rendered message as it goes out.
+func frame(seq int64, body []byte) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "id: %d\n", m.seq)
-	for line := range bytes.SplitSeq(web.Reveal(bytes.ReplaceAll(body.Bytes(), []byte("\r"), nil)), []byte("\n")) {
+	fmt.Fprintf(&out, "id: %d\n", seq)
+	for line := range bytes.SplitSeq(web.Reveal(bytes.ReplaceAll(body, []byte("\r"), nil)), []byte("\n")) {
 		out.WriteString("data: ")
 		out.Write(line)
 		out.WriteByte('\n')
 	}
 	out.WriteByte('\n')
-	return c.write(out.String())
+	return out.Bytes()
 }

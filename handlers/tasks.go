@@ -121,7 +121,7 @@ func taskView(t db.TaskInfo) web.TaskView {
 func (s *server) conversation(r *http.Request, t db.TaskInfo, runs []db.RunInfo) ([]web.TaskMessage, error) {
 	talk := []web.TaskMessage{{At: t.CreatedAt, Who: t.Requester, Actor: "human", What: "asked", Text: t.Goal}}
 	for i := len(runs) - 1; i >= 0; i-- {
-		events, err := s.eventsAfter(r, runs[i], 0, 1000)
+		events, err := s.eventsAfter(r.Context(), runs[i], 0, 1000)
 		if err != nil {
 			return nil, err
 		}

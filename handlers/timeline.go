@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -87,7 +88,7 @@ func (s *server) timeline(r *http.Request, info db.RunInfo, w window, now time.T
 		return data, s.bothEnds(r, info, &data)
 	}
 	var err error
-	if data.Events, err = s.eventsAfter(r, info, after, timelineWindow); err != nil {
+	if data.Events, err = s.eventsAfter(r.Context(), info, after, timelineWindow); err != nil {
 		return data, err
 	}
 	last := after + int64(len(data.Events))
@@ -103,11 +104,11 @@ func (s *server) timeline(r *http.Request, info db.RunInfo, w window, now time.T
 
 // bothEnds reads the beginning and the end of a long log.
 func (s *server) bothEnds(r *http.Request, info db.RunInfo, data *web.TimelineData) error {
-	head, err := s.eventsAfter(r, info, 0, timelineHead)
+	head, err := s.eventsAfter(r.Context(), info, 0, timelineHead)
 	if err != nil {
 		return err
 	}
-	tail, err := s.eventsAfter(r, info, info.Version-timelineTail, timelineTail)
+	tail, err := s.eventsAfter(r.Context(), info, info.Version-timelineTail, timelineTail)
 	if err != nil {
 		return err
 	}
@@ -117,8 +118,8 @@ func (s *server) bothEnds(r *http.Request, info db.RunInfo, data *web.TimelineDa
 }
 
 // eventsAfter reads at most limit events, none newer than the rest of what is shown.
-func (s *server) eventsAfter(r *http.Request, info db.RunInfo, after int64, limit int32) ([]web.TimelineEvent, error) {
-	events, err := s.store.Events(r.Context(), info.Tenant, info.ID, after, limit)
+func (s *server) eventsAfter(ctx context.Context, info db.RunInfo, after int64, limit int32) ([]web.TimelineEvent, error) {
+	events, err := s.store.Events(ctx, info.Tenant, info.ID, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +174,8 @@ func shownEvents(events []db.EventInfo, version int64) ([]web.TimelineEvent, err
 }
 
 // moves are the run's events without what they carry: enough for the rail and the times.
-func (s *server) moves(r *http.Request, info db.RunInfo) ([]web.TimelineEvent, error) {
-	moves, err := s.store.Moves(r.Context(), info.Tenant, info.ID, info.Version, maxMoves)
+func (s *server) moves(ctx context.Context, info db.RunInfo) ([]web.TimelineEvent, error) {
+	moves, err := s.store.Moves(ctx, info.Tenant, info.ID, info.Version, maxMoves)
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +187,8 @@ func (s *server) moves(r *http.Request, info db.RunInfo) ([]web.TimelineEvent, e
 }
 
 // waitedFor is what the last event says that the run had waited for.
-func (s *server) waitedFor(r *http.Request, info db.RunInfo) (string, error) {
-	last, err := s.eventsAfter(r, info, info.Version-1, 1)
+func (s *server) waitedFor(ctx context.Context, info db.RunInfo) (string, error) {
+	last, err := s.eventsAfter(ctx, info, info.Version-1, 1)
 	if err != nil || len(last) == 0 {
 		return "", err
 	}

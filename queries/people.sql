@@ -80,6 +80,11 @@ JOIN tenants t ON t.id = s.tenant_id
 LEFT JOIN memberships m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
 WHERE s.id_hash = $1 AND s.revoked_at IS NULL AND s.expires_at > now() AND s.idle_expires_at > now() AND u.disabled_at IS NULL;
 
+-- name: LiveSessions :many
+-- Which of many sessions live; none of them begins its idle time again.
+SELECT s.id_hash FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.id_hash = ANY(@hashes::bytea[]) AND s.revoked_at IS NULL AND s.expires_at > now() AND s.idle_expires_at > now() AND u.disabled_at IS NULL;
+
 -- name: TouchSession :exec
 UPDATE sessions SET last_seen_at = now(), idle_expires_at = least(expires_at, now() + make_interval(secs => sqlc.arg(idle_seconds)::float8))
 WHERE id_hash = @id_hash;

@@ -642,6 +642,32 @@ func (q *Queries) ListWorkerCredentials(ctx context.Context, db DBTX, tenantID *
 	return items, nil
 }
 
+const liveSessions = `-- name: LiveSessions :many
+SELECT s.id_hash FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.id_hash = ANY($1::bytea[]) AND s.revoked_at IS NULL AND s.expires_at > now() AND s.idle_expires_at > now() AND u.disabled_at IS NULL
+`
+
+// Which of many sessions live; none of them begins its idle time again.
+func (q *Queries) LiveSessions(ctx context.Context, db DBTX, hashes []bytea.Bytes) ([]bytea.Bytes, error) {
+	rows, err := db.Query(ctx, liveSessions, hashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []bytea.Bytes
+	for rows.Next() {
+		var id_hash bytea.Bytes
+		if err := rows.Scan(&id_hash); err != nil {
+			return nil, err
+		}
+		items = append(items, id_hash)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const revokeToken = `-- name: RevokeToken :execrows
 UPDATE api_tokens SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND user_id = $2 AND id = $3
 `
