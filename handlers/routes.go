@@ -206,6 +206,7 @@ func (s *server) routes() []route {
 
 		op("listTasks", reads, s.apiTasks),
 		op("createTask", asks, s.apiCreateTask),
+		op("previewTask", asks, s.apiPreviewTask),
 		op("getTask", reads, s.apiTask),
 		op("submitTask", asks, s.apiSubmitTask),
 		op("cancelTask", asks, s.apiCancelTask),

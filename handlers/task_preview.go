@@ -31,14 +31,19 @@ func (s *server) postTaskPreview(w http.ResponseWriter, r *http.Request) error {
 
 // taskPreview is what the store foresees about the form, which may not be complete yet.
 func (s *server) taskPreview(r *http.Request, v url.Values) (web.TaskPreviewData, error) {
-	p := who(r)
 	spec, _ := taskForm(v)
-	in := db.Request{Tenant: p.tenant, By: p.actor(), Roles: p.roles}
-	found, err := s.store.PreviewTask(r.Context(), in, spec)
+	data, err := s.foreseen(r, spec)
 	if fault.KindOf(err) == fault.Invalid {
 		spec.Repository = uuid.Nil // none of ours: as good as none
-		found, err = s.store.PreviewTask(r.Context(), in, spec)
+		return s.foreseen(r, spec)
 	}
+	return data, err
+}
+
+// foreseen is what would become of the task at this moment.
+func (s *server) foreseen(r *http.Request, spec db.TaskSpec) (web.TaskPreviewData, error) {
+	p := who(r)
+	found, err := s.store.PreviewTask(r.Context(), db.Request{Tenant: p.tenant, By: p.actor(), Roles: p.roles}, spec)
 	if err != nil {
 		return web.TaskPreviewData{}, err
 	}

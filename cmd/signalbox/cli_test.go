@@ -157,6 +157,10 @@ func TestCommandLine(t *testing.T) {
 	if out := rita.ok("task", "list", "--mine"); !strings.Contains(out, task.Id) || strings.Contains(out, "\x1b") {
 		t.Errorf("task list lacks the task, or sends control characters to the terminal: %q", out)
 	}
+	if out := rita.ok("task", "preview", "--repository", "acme/api", "--title", "t", "--goal", "-"); !strings.Contains(out, "Policy would") || !strings.Contains(out, "Patch: 1 approval by the role approver") || !strings.Contains(out, "at most") {
+		t.Errorf("task preview: %s", out)
+	}
+	ana.no("needs the role requester", "task", "preview", "--repository", "acme/api", "--title", "t", "--goal", "g")
 	out := rita.ok("run", "list", "--task", task.Id)
 	id := regexp.MustCompile(`run_\w+`).FindString(out)
 	if id == "" {

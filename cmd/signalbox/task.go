@@ -9,15 +9,17 @@ import (
 )
 
 type taskCmd struct {
-	Submit taskSubmitCmd `cmd:"" help:"Ask for a change."`
-	List   taskListCmd   `cmd:"" help:"List tasks, newest first."`
-	Show   taskShowCmd   `cmd:"" help:"Show one task."`
-	Cancel taskCancelCmd `cmd:"" help:"Cancel a task and its active run."`
-	Run    taskRunCmd    `cmd:"" help:"Submit a draft, or run a task again."`
-	Close  taskCloseCmd  `cmd:"" help:"Give up a task that waits to be run again."`
+	Submit  taskSubmitCmd  `cmd:"" help:"Ask for a change."`
+	Preview taskPreviewCmd `cmd:"" help:"Show what would become of a change, without asking for it; takes the flags of submit."`
+	List    taskListCmd    `cmd:"" help:"List tasks, newest first."`
+	Show    taskShowCmd    `cmd:"" help:"Show one task."`
+	Cancel  taskCancelCmd  `cmd:"" help:"Cancel a task and its active run."`
+	Run     taskRunCmd     `cmd:"" help:"Submit a draft, or run a task again."`
+	Close   taskCloseCmd   `cmd:"" help:"Give up a task that waits to be run again."`
 }
 
-type taskSubmitCmd struct {
+// change are the flags that say what is asked for.
+type change struct {
 	remote
 	Repository  string   `required:"" help:"Repository id or name."`
 	Title       string   `required:"" help:"One line."`
@@ -33,9 +35,29 @@ type taskSubmitCmd struct {
 	Agent       string   `help:"Agent profile of the workers' configuration; the one named default where not given."`
 	Priority    int      `help:"Order among the work of your tenant, from -5 to 5; 0 is ordinary."`
 	Requires    []string `help:"What workers must offer, such as 'jdk >= 21'; may be repeated." sep:"none"`
-	Draft       bool     `help:"Store without submitting; signalbox task run submits it."`
-	Key         string   `help:"Idempotency key; give the same one to repeat a command whose answer was lost."`
-	Wait        bool     `help:"Wait until the run needs a person or has ended."`
+}
+
+// body is what the API is asked; it reads the goal and finds the repository.
+func (c change) body(ctx context.Context, t terminal, client *wire.ClientWithResponses) (wire.TaskCreate, error) {
+	goal, err := argument(t, c.Goal)
+	if err != nil {
+		return wire.TaskCreate{}, err
+	}
+	repository, err := findRepository(ctx, client, c.Repository)
+	if err != nil {
+		return wire.TaskCreate{}, err
+	}
+	return wire.TaskCreate{
+		RepositoryId: repository, Title: c.Title, Goal: goal, BaseRef: c.BaseRef, Mode: wire.CompletionMode(c.Mode), Risk: wire.Risk(c.Risk),
+		Scope: c.Scope, Forbidden: c.Forbidden, PlanGate: c.PlanGate, AutoPr: c.AutoPR, Attestation: c.Attestation, AgentProfile: c.Agent, Priority: c.Priority, Requires: c.Requires,
+	}, nil
+}
+
+type taskSubmitCmd struct {
+	change
+	Draft bool   `help:"Store without submitting; signalbox task run submits it."`
+	Key   string `help:"Idempotency key; give the same one to repeat a command whose answer was lost."`
+	Wait  bool   `help:"Wait until the run needs a person or has ended."`
 }
 
 func (c taskSubmitCmd) Run(ctx context.Context, t terminal) error {
@@ -43,21 +65,15 @@ func (c taskSubmitCmd) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	goal, err := argument(t, c.Goal)
+	body, err := c.body(ctx, t, client)
 	if err != nil {
 		return err
 	}
-	repository, err := findRepository(ctx, client, c.Repository)
-	if err != nil {
-		return err
-	}
+	body.Draft = c.Draft
 	if c.Key == "" {
 		c.Key = key()
 	}
-	res, err := client.CreateTaskWithResponse(ctx, &wire.CreateTaskParams{IdempotencyKey: c.Key}, wire.TaskCreate{
-		RepositoryId: repository, Title: c.Title, Goal: goal, BaseRef: c.BaseRef, Mode: wire.CompletionMode(c.Mode), Risk: wire.Risk(c.Risk),
-		Scope: c.Scope, Forbidden: c.Forbidden, PlanGate: c.PlanGate, AutoPr: c.AutoPR, Attestation: c.Attestation, AgentProfile: c.Agent, Priority: c.Priority, Requires: c.Requires, Draft: c.Draft,
-	})
+	res, err := client.CreateTaskWithResponse(ctx, &wire.CreateTaskParams{IdempotencyKey: c.Key}, body)
 	if err != nil {
 		return fmt.Errorf("the server did not answer, so it is not known whether the task was stored; repeat with --key %s: %w", c.Key, err)
 	}

@@ -701,6 +701,27 @@ func (e StoppedWhy) Valid() bool {
 	}
 }
 
+// Defines values for TaskPreviewAdmission.
+const (
+	WouldAdmit TaskPreviewAdmission = "ADMIT"
+	WouldDefer TaskPreviewAdmission = "DEFER"
+	WouldDeny  TaskPreviewAdmission = "DENY"
+)
+
+// Valid indicates whether the value is a known member of the TaskPreviewAdmission enum.
+func (e TaskPreviewAdmission) Valid() bool {
+	switch e {
+	case WouldAdmit:
+		return true
+	case WouldDefer:
+		return true
+	case WouldDeny:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskState.
 const (
 	TaskStateCANCELLED          TaskState = "CANCELLED"
@@ -2010,6 +2031,72 @@ type PrReported struct {
 	Url string `json:"url"`
 }
 
+// PreviewGate A decision of a person that lies ahead.
+type PreviewGate struct {
+	// Approvers Names of those who may approve.
+	Approvers []string `json:"approvers"`
+
+	// Kind What is decided.
+	Kind GateKind `json:"kind"`
+
+	// Quorum Approvals needed.
+	Quorum int `json:"quorum"`
+
+	// Reasons Why a person is asked.
+	Reasons []string `json:"reasons,omitempty,omitzero"`
+
+	// Role The role that is asked.
+	Role string `json:"role"`
+
+	// Short That too few people may approve.
+	Short string `json:"short,omitempty,omitzero"`
+
+	// Title The decision in words, with the case in which alone it is asked.
+	Title string `json:"title"`
+}
+
+// PreviewRuns The repository's last finished runs, up to twenty. Absent where no run would come of it.
+type PreviewRuns struct {
+	// ActiveSeconds How long each was active, without the time it waited for people, the shortest first.
+	ActiveSeconds []int `json:"active_seconds"`
+
+	// Cost The cost to expect; a sentence.
+	Cost string `json:"cost"`
+
+	// CostsMicros Costs of those of which all is known, in millionths of the currency, the cheapest first.
+	CostsMicros []int64 `json:"costs_micros"`
+
+	// Time The time to expect; a sentence. Absent where too little is known.
+	Time string `json:"time,omitempty,omitzero"`
+
+	// Unpriced Further ones with calls that have no known price.
+	Unpriced int `json:"unpriced"`
+}
+
+// PreviewWait Where a new run would stand. Absent where none would come of it.
+type PreviewWait struct {
+	// Ahead Runs that go first, up to a thousand.
+	Ahead int `json:"ahead"`
+
+	// CompletionsPerMinute Runs of the queue that ended a minute, over the last ten.
+	CompletionsPerMinute float32 `json:"completions_per_minute"`
+
+	// Message The wait to expect; a sentence.
+	Message string `json:"message"`
+
+	// OldestAt Since when the one that waits longest is ready.
+	OldestAt time.Time `json:"oldest_at,omitempty,omitzero"`
+
+	// Queue The queue.
+	Queue string `json:"queue"`
+
+	// Reason Why it would wait.
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// WorkerFree A worker would take it with its next question.
+	WorkerFree bool `json:"worker_free"`
+}
+
 // Principal Who a token stands for.
 type Principal struct {
 	// AuthTime When the person last proved who they are.
@@ -2778,6 +2865,50 @@ type TaskList struct {
 	NextCursor string `json:"next_cursor,omitempty,omitzero"`
 }
 
+// TaskPreview What would become of a task, at one moment.
+type TaskPreview struct {
+	// Admission What policy would say to its first run.
+	Admission TaskPreviewAdmission `json:"admission"`
+
+	// AsOf The moment.
+	AsOf time.Time `json:"as_of"`
+
+	// Attestation Why somebody else must attest the result.
+	Attestation string `json:"attestation,omitempty,omitzero"`
+
+	// Gates Decisions of people that lie ahead, in their order.
+	Gates    []PreviewGate `json:"gates"`
+	LastRuns *PreviewRuns  `json:"last_runs,omitempty"`
+
+	// Limits What it may use up at most; a sentence.
+	Limits string `json:"limits,omitempty,omitzero"`
+
+	// MayNotWhy Why you may not approve it.
+	MayNotWhy string `json:"may_not_why,omitempty,omitzero"`
+
+	// Message Whether work would begin; a sentence.
+	Message string `json:"message"`
+
+	// NotAsked Of which decisions nobody is asked, and why.
+	NotAsked []string `json:"not_asked,omitempty,omitzero"`
+
+	// PolicyVersion The policy in force.
+	PolicyVersion string `json:"policy_version"`
+
+	// Reasons Why.
+	Reasons []string `json:"reasons,omitempty,omitzero"`
+
+	// Refused It would not be accepted at all, whatever policy says; the reason is in `reasons`.
+	Refused bool `json:"refused"`
+
+	// RetryAfterSeconds With DEFER: after how long it is looked at again.
+	RetryAfterSeconds int          `json:"retry_after_seconds,omitempty,omitzero"`
+	Wait              *PreviewWait `json:"wait,omitempty"`
+}
+
+// TaskPreviewAdmission What policy would say to its first run.
+type TaskPreviewAdmission string
+
 // TaskState The last four are terminal.
 type TaskState string
 
@@ -3462,6 +3593,9 @@ type PostRunUsageJSONRequestBody = UsageReport
 // CreateTaskJSONRequestBody defines body for CreateTask for application/json ContentType.
 type CreateTaskJSONRequestBody = TaskCreate
 
+// PreviewTaskJSONRequestBody defines body for PreviewTask for application/json ContentType.
+type PreviewTaskJSONRequestBody = TaskCreate
+
 // CancelTaskJSONRequestBody defines body for CancelTask for application/json ContentType.
 type CancelTaskJSONRequestBody = Reason
 
@@ -4001,6 +4135,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /tasks (the `CreateTask` operationId).
 	CreateTask(ctx context.Context, params *CreateTaskParams, body CreateTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTaskWithBody What would become of a task, without submitting it
+	//
+	// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
+	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /tasks/preview (the `PreviewTask` operationId).
+	PreviewTaskWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTask What would become of a task, without submitting it
+	//
+	// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
+	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /tasks/preview (the `PreviewTask` operationId).
+	PreviewTask(ctx context.Context, body PreviewTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTask One task
 	//
@@ -5209,6 +5363,46 @@ func (c *Client) CreateTaskWithBody(ctx context.Context, params *CreateTaskParam
 // Corresponds with POST /tasks (the `CreateTask` operationId).
 func (c *Client) CreateTask(ctx context.Context, params *CreateTaskParams, body CreateTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateTaskRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTaskWithBody What would become of a task, without submitting it
+//
+// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
+// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /tasks/preview (the `PreviewTask` operationId).
+func (c *Client) PreviewTaskWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTaskRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTask What would become of a task, without submitting it
+//
+// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
+// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /tasks/preview (the `PreviewTask` operationId).
+func (c *Client) PreviewTask(ctx context.Context, body PreviewTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTaskRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7893,6 +8087,46 @@ func NewCreateTaskRequestWithBody(server string, params *CreateTaskParams, conte
 	return req, nil
 }
 
+// NewPreviewTaskRequest calls the generic PreviewTask builder with application/json body
+func NewPreviewTaskRequest(server string, body PreviewTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewTaskRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPreviewTaskRequestWithBody constructs an http.Request for the PreviewTask method, with any body, and a specified content type
+func NewPreviewTaskRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/tasks/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetTaskRequest constructs an http.Request for the GetTask method
 func NewGetTaskRequest(server string, taskId TaskId) (*http.Request, error) {
 	var err error
@@ -9171,6 +9405,26 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /tasks (the `CreateTask` operationId).
 	CreateTaskWithResponse(ctx context.Context, params *CreateTaskParams, body CreateTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTaskResponse, error)
+
+	// PreviewTaskWithBodyWithResponse What would become of a task, without submitting it
+	//
+	// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
+	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /tasks/preview (the `PreviewTask` operationId).
+	PreviewTaskWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTaskResponse, error)
+
+	// PreviewTaskWithResponse What would become of a task, without submitting it
+	//
+	// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
+	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /tasks/preview (the `PreviewTask` operationId).
+	PreviewTaskWithResponse(ctx context.Context, body PreviewTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTaskResponse, error)
 
 	// GetTaskWithResponse One task
 	//
@@ -11447,6 +11701,54 @@ func (r CreateTaskResponse) ContentType() string {
 	return ""
 }
 
+type PreviewTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskPreview
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewTaskResponse) GetJSON200() *TaskPreview {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PreviewTaskResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewTaskResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetTaskResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13121,6 +13423,38 @@ func (c *ClientWithResponses) CreateTaskWithResponse(ctx context.Context, params
 		return nil, err
 	}
 	return ParseCreateTaskResponse(rsp)
+}
+
+// PreviewTaskWithBodyWithResponse What would become of a task, without submitting it
+//
+// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
+// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /tasks/preview (the `PreviewTask` operationId).
+func (c *ClientWithResponses) PreviewTaskWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTaskResponse, error) {
+	rsp, err := c.PreviewTaskWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTaskResponse(rsp)
+}
+
+// PreviewTaskWithResponse What would become of a task, without submitting it
+//
+// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
+// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /tasks/preview (the `PreviewTask` operationId).
+func (c *ClientWithResponses) PreviewTaskWithResponse(ctx context.Context, body PreviewTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTaskResponse, error) {
+	rsp, err := c.PreviewTask(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTaskResponse(rsp)
 }
 
 // GetTaskWithResponse One task
@@ -14933,6 +15267,39 @@ func ParseCreateTaskResponse(rsp *http.Response) (*CreateTaskResponse, error) {
 			headers.IdempotencyReplayed = value
 		}
 		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePreviewTaskResponse parses an HTTP response from a PreviewTaskWithResponse call
+func ParsePreviewTaskResponse(rsp *http.Response) (*PreviewTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil
