@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -49,6 +50,7 @@ type world struct {
 	log       *syncBuffer
 	forge     string
 	artifacts *artifact.Store
+	vitals    *syncBuffer // what browsers told, a line for each
 }
 
 // syncBuffer collects the log, so that tests can look for what must never be in it.
@@ -71,7 +73,7 @@ func (b *syncBuffer) String() string {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, data: dbtest.New(t), log: &syncBuffer{}}
+	w := &world{t: t, data: dbtest.New(t), log: &syncBuffer{}, vitals: &syncBuffer{}}
 	ctx := t.Context()
 	var err error
 	// No test here waits for the end of a lease, and none is to lose one because the machine is slow.
@@ -94,6 +96,7 @@ func newWorld(t *testing.T) *world {
 	local := w.newForge()
 	h, err := handlers.New(handlers.Options{
 		Forge: local, Store: w.store, Hub: w.hub, Artifacts: artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32), Log: log,
+		Vitals: func(route, vital string, value float64) { fmt.Fprintf(w.vitals, "%s %s %g\n", route, vital, value) },
 	})
 	must(t, err)
 	server.Config.Handler = h

@@ -111,6 +111,7 @@ func (s *server) routes() []route {
 		page(post, "/logout", anyone, s.postLogout),
 		page(post, "/preferences", anyone, s.postPreferences),
 		page(post, "/hints/dismiss", member, s.postHintDismiss),
+		page(post, "/vitals", member, s.postVitals),
 		page(get, "/cli-login", member, s.getCLILogin),
 		page(post, "/cli-login", member, s.postCLILogin),
 		page(get, "/docs/api", anyone, s.getAPIReference),

@@ -53,6 +53,8 @@ type Options struct {
 	// Served is told of every answer: method, route pattern (empty for an address that does not exist), status and time;
 	// nil: nobody is.
 	Served func(method, route string, status int, took time.Duration)
+	// Vitals is told what pages were like for their readers: route pattern, lcp, inp (seconds) or cls, and how much; nil: nobody is.
+	Vitals func(route, vital string, value float64)
 	Log    *slog.Logger
 }
 
@@ -71,6 +73,8 @@ type server struct {
 	devPeople []web.DevPerson
 	admit     func()
 	served    func(method, route string, status int, took time.Duration)
+	vitals    func(route, vital string, value float64)
+	pages     *chi.Mux
 	health    health
 	version   string
 	tracer    trace.Tracer
@@ -113,7 +117,7 @@ func New(o Options) (*Handler, error) {
 	}
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
-		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, version: o.Version, tracer: o.Tracer, providers: newProviders(nil), scanner: patch.NewScanner(),
+		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, vitals: o.Vitals, version: o.Version, tracer: o.Tracer, providers: newProviders(nil), scanner: patch.NewScanner(),
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {
@@ -125,6 +129,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if s.served == nil {
 		s.served = func(string, string, int, time.Duration) {}
+	}
+	if s.vitals == nil {
+		s.vitals = func(string, string, float64) {}
 	}
 	s.sessions = newSessionStore(o.Store, o.SessionKey, s.secure())
 	h, err := s.mount(s.routes())
@@ -144,6 +151,7 @@ func loopback(host string) bool {
 // mount puts the routes on two muxes: pages behind the cross-origin guard, the API beside them, blind to cookies.
 func (s *server) mount(routes []route) (http.Handler, error) {
 	pages, apis := chi.NewRouter(), chi.NewRouter()
+	s.pages = pages
 	for _, rt := range routes {
 		if err := rt.complete(s); err != nil {
 			return nil, err

@@ -331,6 +331,28 @@
 		restore();
 	});
 
+	// --- what this page was like for its reader: told to this server alone, once, when the page is left ---
+	const vitals = { lcp: 0, inp: 0, cls: 0 };
+	const shifts = { sum: 0, from: 0, last: 0 };
+	const observe = (type, run) => {
+		if (window.PerformanceObserver?.supportedEntryTypes?.includes(type)) {
+			new PerformanceObserver((list) => list.getEntries().forEach(run)).observe({ type, buffered: true, durationThreshold: 40 });
+		}
+	};
+	observe("largest-contentful-paint", (e) => { vitals.lcp = e.startTime / 1000; });
+	observe("event", (e) => { if (e.interactionId) vitals.inp = Math.max(vitals.inp, e.duration / 1000); });
+	observe("layout-shift", (e) => {
+		if (e.hadRecentInput) return;
+		// Shifts within a second of each other are one, for five seconds at most.
+		if (e.startTime - shifts.last > 1000 || e.startTime - shifts.from > 5000) Object.assign(shifts, { sum: 0, from: e.startTime });
+		shifts.last = e.startTime;
+		vitals.cls = Math.max(vitals.cls, shifts.sum += e.value);
+	});
+	document.addEventListener("visibilitychange", () => {
+		if (document.visibilityState !== "hidden" || !vitals.lcp || vitals.told || !document.querySelector(".usermenu")) return;
+		vitals.told = navigator.sendBeacon("/vitals", new URLSearchParams({ path: location.pathname, lcp: vitals.lcp, inp: vitals.inp, cls: vitals.cls }));
+	});
+
 	// --- small conveniences ---
 	each("[data-copy]", (button) => {
 		if (!navigator.clipboard) return;

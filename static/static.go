@@ -42,10 +42,25 @@ var load = sync.OnceValue(func() table {
 		if err != nil {
 			panic("static: embedded file missing: " + file) // the go:embed line above guarantees it at build time
 		}
+		if path.Ext(file) == ".js" && !strings.HasPrefix(file, "vendor/") {
+			body = lean(body)
+		}
 		t.add(path.Base(file), body)
 	}
 	return t
 })
+
+// lean leaves out what is for the reader of our scripts alone: indentation, empty lines and lines of comment. A text of several lines
+// would suffer; a test holds that there is none.
+func lean(script []byte) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(script) {
+		if line = bytes.TrimLeft(line, " \t\n"); len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+			out.Write(line)
+		}
+	}
+	return out.Bytes()
+}
 
 // stylesheet joins the parts in name order; cascade layers, not order, decide between them.
 func stylesheet() []byte {

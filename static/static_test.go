@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -61,6 +62,25 @@ func TestNothingIsFetchedFromElsewhere(t *testing.T) {
 			if strings.Contains(body, bad) {
 				t.Errorf("%s contains %s", name, bad)
 			}
+		}
+	}
+}
+
+// Scripts are served without indentation and comments; a text over several lines would lose its own.
+func TestTextsOfScriptsEndOnTheirLine(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"app.js", "keys.js", "log.js"} {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(raw), "\n") {
+			if strings.Count(line, "`")%2 != 0 || strings.HasSuffix(line, "\\") || strings.HasPrefix(strings.TrimSpace(line), "/*") {
+				t.Errorf("%s:%d goes on on the next line: %s", name, n+1, line)
+			}
+		}
+		if served := get(t, static.URL(name)).Body.String(); strings.Contains(served, "\n//") || strings.Contains(served, "\n\t") || !strings.Contains(served, "use strict") {
+			t.Errorf("%s is served as it is written", name)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	}
 	handler, err := handlers.New(handlers.Options{
 		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log,
-		Tracer: tracer, Served: counted.Served, Version: strings.TrimSuffix(version(), "+changes"),
+		Tracer: tracer, Served: counted.Served, Vitals: counted.Read, Version: strings.TrimSuffix(version(), "+changes"),
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {

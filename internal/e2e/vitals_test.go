@@ -78,6 +78,17 @@ func TestPagesStandStill(t *testing.T) {
 		}
 		fmt.Printf("U11 %-10s LCP %4.0f ms, INP %3.0f ms, CLS %.3f (4 times slower, 10 Mbit/s, 20 ms)\n", p.name, v.LCP, v.INP, v.CLS)
 	}
+	// Each page tells the server the same when it is left.
+	ana.open("/inbox")
+	rita.open("/tasks")
+	r.Eventually("what the browsers measured", rig.Patience, func() (bool, string) {
+		for _, route := range []string{"/inbox", "/runs/{id}", "/gates/{id}", "/tasks/new"} {
+			if lcp := r.Vital(route, "lcp"); lcp <= 0 || lcp > 600 {
+				return false, fmt.Sprintf("%s: LCP %g s", route, lcp)
+			}
+		}
+		return true, ""
+	})
 }
 
 // await evaluates a promise until it is kept.

@@ -38,6 +38,7 @@ type Metrics struct {
 	loopTime                       *prometheus.HistogramVec
 	batches                        *prometheus.HistogramVec
 	requests                       *prometheus.HistogramVec
+	vitals                         map[string]*prometheus.HistogramVec
 }
 
 // New makes the registry. version is told as a label of signalbox_build_info. Watch and Observer connect it to a store.
@@ -68,11 +69,19 @@ func New(version string, log *slog.Logger) *Metrics {
 		batches:     histograms("signalbox_commit_batch_size", "Calls that one statement carried together, by kind.", []float64{1, 2, 4, 8, 16, 32, 64, 100}, "kind"),
 		requests: histograms("signalbox_http_request_duration_seconds", "Time to answer, by route pattern, method and class of status. Long polls and streams wait on purpose.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30}, "route", "method", "status"),
+		vitals: map[string]*prometheus.HistogramVec{
+			"lcp": histograms("signalbox_page_lcp_seconds", "Until the largest part of a page's first view was there, as readers' browsers measured it.",
+				[]float64{.1, .25, .5, .75, 1, 1.25, 1.5, 2, 2.5, 4, 10}, "route"),
+			"inp": histograms("signalbox_page_inp_seconds", "A page's slowest answer to a key or click, as readers' browsers measured it.",
+				[]float64{.04, .075, .1, .15, .2, .3, .5, 1, 5}, "route"),
+			"cls": histograms("signalbox_page_cls", "How much a page moved under its reader, the worst five seconds.",
+				[]float64{.005, .01, .02, .05, .1, .25, .5, 1}, "route"),
+		},
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "signalbox_build_info", Help: "Always 1; the label is the version.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	m.registry.MustRegister(m.accepted, m.deferred, m.denied, m.claimed, m.empty, m.expired, m.retries, m.duration, m.heldBack, m.cancelled, m.transitions,
-		m.loopRuns, m.loopWork, m.loopErrors, m.loopTime, m.batches, m.requests, build, m.present,
+		m.loopRuns, m.loopWork, m.loopErrors, m.loopTime, m.batches, m.requests, m.vitals["lcp"], m.vitals["inp"], m.vitals["cls"], build, m.present,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// What has not happened yet is 0 and not missing: an alert on an absent series never fires.
 	m.accepted.WithLabelValues()
@@ -174,6 +183,13 @@ func (m *Metrics) Served(method, route string, status int, took time.Duration) {
 		route = "unmatched"
 	}
 	m.requests.WithLabelValues(route, verb(method), class(status)).Observe(took.Seconds())
+}
+
+// Read counts what a page was like for its reader: lcp or inp in seconds, or cls. route is the pattern and never the address.
+func (m *Metrics) Read(route, vital string, value float64) {
+	if h, ok := m.vitals[vital]; ok {
+		h.WithLabelValues(route).Observe(value)
+	}
 }
 
 // verb bounds what a client may send as a method.

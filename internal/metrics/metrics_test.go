@@ -165,6 +165,9 @@ func TestLabelsAreBounded(t *testing.T) {
 	got(w.To(t.Context(), run.Succeeded))(t)
 	m.Served("BREW", "", 404, time.Millisecond)
 	m.Served(http.MethodGet, "/runs/{id}", 200, time.Millisecond)
+	m.Read("/runs/{id}", "lcp", 0.8)
+	m.Read("/runs/{id}", "inp", 0.04)
+	m.Read("/runs/{id}", "cls", 0)
 	m.Served(http.MethodGet, "/runs/{id}", 0, time.Millisecond)
 	m.Served(http.MethodGet, "/runs/{id}", 499, time.Millisecond)
 	m.LoopRan("reaper", 0, time.Millisecond, nil)
@@ -185,6 +188,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 	s.is(t, `signalbox_http_request_duration_seconds_count{method="other",route="unmatched",status="4xx"}`, 1)
 	s.is(t, `signalbox_http_request_duration_seconds_count{method="GET",route="/runs/{id}",status="none"}`, 2)
+	s.is(t, `signalbox_page_lcp_seconds_bucket{route="/runs/{id}",le="1"}`, 1)
+	s.is(t, `signalbox_page_cls_count{route="/runs/{id}"}`, 1)
 	s.is(t, `signalbox_loop_runs_total{loop="reaper"}`, 2)
 	s.is(t, `signalbox_loop_errors_total{loop="reaper"}`, 1)
 	s.is(t, `signalbox_loop_work_total{loop="reaper"}`, 2)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +76,7 @@ type Rig struct {
 	// Cluster is set with Options.Durable.
 	Cluster *throwaway.Cluster
 
+	vitals    *sync.Map // what browsers measured, by route and vital
 	options   Options
 	artifacts *artifact.Store
 	forge     *forge.Local
@@ -89,7 +91,7 @@ type Rig struct {
 func New(t testing.TB, o Options) *Rig {
 	t.Helper()
 	o.Patience = cmp.Or(o.Patience, Patience)
-	r := &Rig{T: t, options: o, people: map[string]*Person{}}
+	r := &Rig{vitals: &sync.Map{}, T: t, options: o, people: map[string]*Person{}}
 	r.folder()
 	r.database()
 	r.log = newLog(t, filepath.Join(r.Dir, "server.log"), o.Failures)

@@ -38,7 +38,8 @@ func (r *Rig) StartServer() {
 	loops := control.Loops(r.Store, control.Options{Tick: 50 * time.Millisecond, Slow: 200 * time.Millisecond, StopGrace: 2 * time.Second, Silent: 10 * time.Second, Log: r.log.slog})
 	handler, err := handlers.New(handlers.Options{
 		Store: r.Store, Hub: hub, Artifacts: r.artifacts, Forge: r.forge, PublicURL: r.URL, SessionKey: []byte(sessionKey), Log: r.log.slog,
-		Admit: func() { wake(loops, "admission") },
+		Admit:  func() { wake(loops, "admission") },
+		Vitals: func(route, vital string, value float64) { r.vitals.Store(route+" "+vital, value) },
 	})
 	r.must(err, "make the handler")
 	l, err := net.Listen("tcp", strings.TrimPrefix(r.URL, "http://"))
@@ -54,6 +55,13 @@ func (r *Rig) StartServer() {
 	}
 	go func() { s.ended <- s.http.Serve(l) }()
 	r.server = s
+}
+
+// Vital is what a browser measured last of a page: lcp or inp in seconds, or cls; 0 where none told it.
+func (r *Rig) Vital(route, vital string) float64 {
+	v, _ := r.vitals.Load(route + " " + vital)
+	n, _ := v.(float64)
+	return n
 }
 
 func wake(loops []*loop.Loop, name string) {
