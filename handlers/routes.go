@@ -128,6 +128,7 @@ func (s *server) routes() []route {
 		page(get, "/gates/{id}/stream", member, s.streamGate),
 		page(get, "/gates/{id}/files/{n}", member, s.getGateFile),
 		page(get, "/f/gates/{id}/files/{n}", member, s.getGateFileFragment),
+		page(get, "/f/gates/{id}/files/{n}/lines", member, s.getGateLines),
 		page(get, "/gates/{id}/quick", member, s.getQuick),
 		page(get, "/f/gates/{id}/quick", member, s.getQuickFragment),
 		page(post, "/gates/{id}/files/{n}/viewed", member, s.postViewed),

@@ -25,6 +25,7 @@ type DiffChoice struct {
 	IgnoreSpace bool
 	Since       int // compare with this earlier revision; 0: with none
 	Files       FileFilter
+	Lines       LineRanges // outside the hunks, that are shown too
 }
 
 // NotShown is a file whose lines are not on the page.
@@ -56,6 +57,8 @@ type DiffFile struct {
 	View    DiffChoice
 	Notes   *LineNotes // nil: its lines take no comments
 	Tick    *Tick      // nil: nobody is asked
+	Gaps    []DiffGap  // before each hunk and after the last one; nil where the lines there are not known
+	Alone   bool       // on its own page, or for want of place loaded by itself
 }
 
 // DiffHunk is a run of lines.
@@ -66,14 +69,15 @@ type DiffHunk struct {
 
 // DiffLine is one line with its numbers; Op is ' ', '+' or '-'.
 type DiffLine struct {
-	Op    byte
-	Old   int // 0: none
-	New   int
-	Pair  int // number, on the other side, of the line that this one took the place of; 0: none
-	Spans []Span
-	NoEOL bool
-	Space bool   // white space differs from the old line
-	End   string // "line end CRLF → LF", where the line on the other side has another; on the new side
+	Op     byte
+	Old    int // 0: none
+	New    int
+	Pair   int // number, on the other side, of the line that this one took the place of; 0: none
+	Spans  []Span
+	NoEOL  bool
+	Space  bool   // white space differs from the old line
+	Around bool   // no line of the patch: it takes no comment
+	End    string // "line end CRLF → LF", where the line on the other side has another; on the new side
 }
 
 // Span is a piece of text with the class of its syntax token; Class comes from a fixed list, never from input.

@@ -11,7 +11,7 @@ func DiffChoiceOf(q url.Values) DiffChoice {
 	if err != nil || since < 1 {
 		since = 0
 	}
-	return DiffChoice{Split: q.Get("view") == "split", IgnoreSpace: q.Get("w") == "1", Since: since, Files: fileFilterOf(q)}
+	return DiffChoice{Split: q.Get("view") == "split", IgnoreSpace: q.Get("w") == "1", Since: since, Files: fileFilterOf(q), Lines: joined(LineRanges(q.Get("lines")).all())}
 }
 
 // query is the choice as it stands in an address, with its question mark; empty for the default.
@@ -35,6 +35,9 @@ func (c DiffChoice) fields() url.Values {
 	}
 	if c.Since > 0 {
 		q.Set("since", strconv.Itoa(c.Since))
+	}
+	if c.Lines != "" {
+		q.Set("lines", string(c.Lines))
 	}
 	return q
 }

@@ -20,6 +20,8 @@ type DiffOptions struct {
 	Notes    *LineNotes // nil: the lines take no comments
 	Ticks    []Tick     // by file; nil: nobody is asked
 	In       string     // begins the permalinks where several patches are on one page
+	// Around finds the lines outside the hunks of a file, counted from 0; nil where none are known.
+	Around func(file int) (patch.Around, bool)
 }
 
 // InlineBounds is how much of a patch a gate's page shows at once; the rest is counted and loaded file by file. A phone
@@ -55,8 +57,10 @@ func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
 		view.NotShown = append(view.NotShown, n)
 	}
 	paint, work := newPainter(cmp.Or(o.PaintFor, paintTime)), patch.NewWork()
+	gaps := o.gapper(paint)
 	for _, f := range d.Files {
 		file := diffFileView(f, o, paint, work)
+		gaps.file(&file, f)
 		view.Files, view.Hidden = append(view.Files, file), view.Hidden+file.Hidden
 	}
 	view.filter(o)
@@ -73,8 +77,10 @@ func NewDiffFile(f patch.DiffFile, o DiffOptions) (file DiffFile, spaceOnly int)
 	if o.View.IgnoreSpace {
 		spaceOnly = f.IgnoreSpace()
 	}
-	file = diffFileView(f, o, newPainter(cmp.Or(o.PaintFor, paintTime)), patch.NewWork())
-	file.Load = ""
+	paint := newPainter(cmp.Or(o.PaintFor, paintTime))
+	file = diffFileView(f, o, paint, patch.NewWork())
+	file.Load, file.Alone = "", true
+	o.gapper(paint).file(&file, f)
 	return file, spaceOnly
 }
 
@@ -108,16 +114,21 @@ func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter, work *patch.W
 		hunk := DiffHunk{Header: fmt.Sprintf("@@ −%d,%d +%d,%d @@ %s", h.OldStart, h.OldLines, h.NewStart, h.NewLines, h.Section)}
 		spans := paint.hunk(out.Path, h)
 		for i, l := range h.Lines {
-			line := DiffLine{Op: opOf(l.Kind), Old: l.Old, New: l.New, Pair: l.Pair, NoEOL: l.NoEOL, Space: l.Space, End: endWords(l), Spans: diffSpans(spans[i], l)}
-			out.Hidden += countHidden(line.Spans)
-			if l.Cut {
-				line.Spans = append(line.Spans, Span{Class: "hid", Text: "line cut here"})
-			}
-			hunk.Lines = append(hunk.Lines, line)
+			out.Hidden += countHidden(diffSpans(spans[i], l))
+			hunk.Lines = append(hunk.Lines, diffLine(l, spans[i]))
 		}
 		out.Hunks = append(out.Hunks, hunk)
 	}
 	return out
+}
+
+// diffLine is a line with its coloured text, hidden characters and its cut as chips.
+func diffLine(l patch.DiffLine, painted []Span) DiffLine {
+	line := DiffLine{Op: opOf(l.Kind), Old: l.Old, New: l.New, Pair: l.Pair, NoEOL: l.NoEOL, Space: l.Space, End: endWords(l), Spans: diffSpans(painted, l)}
+	if l.Cut {
+		line.Spans = append(line.Spans, Span{Class: "hid", Text: "line cut here"})
+	}
+	return line
 }
 
 func opOf(k patch.LineKind) byte {

@@ -1,0 +1,80 @@
+package handlers
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-chi/chi/v5"
+
+	"signalbox/internal/fault"
+	"signalbox/internal/patch"
+	"signalbox/internal/typeid"
+	"signalbox/internal/wire"
+	"signalbox/web"
+)
+
+// around finds the lines outside a patch's hunks in what its worker stored of the old files. That is untrusted, and only shown
+// where package patch knows it for sure. Without it the patch can be read and decided all the same, so that what goes wrong here
+// is noted and no failure of the page.
+func (s *server) around(r *http.Request, p gatePatch) func(int) (patch.Around, bool) {
+	var base patch.Base
+	read := false
+	return func(file int) (patch.Around, bool) {
+		if !read {
+			base, read = s.oldTexts(r, p), true
+		}
+		return p.parsed.Around(file, base)
+	}
+}
+
+// oldTexts reads what the patch's files were before it, as far as it is stored.
+func (s *server) oldTexts(r *http.Request, p gatePatch) patch.Base {
+	tenant, name := who(r).tenant, patch.BaseName(p.artifact.SHA256)
+	artifacts, err := s.store.Artifacts(r.Context(), tenant, p.artifact.Run)
+	if err != nil {
+		s.note(r, err)
+		return nil
+	}
+	for i := len(artifacts) - 1; i >= 0; i-- {
+		a := artifacts[i]
+		if a.Kind != string(wire.ArtifactKindBaseTexts) || a.Late || a.Name != name {
+			continue
+		}
+		raw, err := s.artifacts.Read(r.Context(), tenant, a.SHA256, patch.MaxBase)
+		if err != nil {
+			s.note(r, err)
+			return nil
+		}
+		return patch.ParseBase(raw)
+	}
+	return nil
+}
+
+// getGateLines shows lines outside the hunks of a file, for the place on the page that offered them.
+func (s *server) getGateLines(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Gate)
+	if err != nil {
+		return err
+	}
+	g, err := s.gate(r, id)
+	if err != nil {
+		return err
+	}
+	p, err := s.gatePatch(r, g.info)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(chi.URLParam(r, "n"))
+	missing := fault.New(fault.NotFound, "No lines are shown: the patch of this gate has none there, or what its files were before is not stored.")
+	if err != nil || p == nil || n < 1 || n > len(p.parsed.Facts().Files) {
+		return missing
+	}
+	q := r.URL.Query()
+	from, to := web.LineStretch(q)
+	options := web.DiffOptions{Gate: typeid.Format(typeid.Gate, id), View: web.DiffChoiceOf(q), Around: s.around(r, *p)}
+	data, ok := web.NewLines(n, p.parsed.Facts().Files[n-1].Path(), from, to, options)
+	if !ok {
+		return missing
+	}
+	return s.render(w, r, http.StatusOK, web.GateLines(data))
+}
