@@ -68,7 +68,16 @@ func galleryDiff() DiffView {
 	d.Omitted = append(d.Omitted, patch.Omission{Path: "assets/logo.png", Why: "binary file, 18211 bytes", Group: patch.UnshownBinary})
 	view := NewDiffView(d, DiffOptions{Revision: 2, RawURL: RunPatchURL("run_sample"), Gate: "gate_sample", PaintFor: time.Minute, Marks: map[string][]string{"lib/retry.go": {"protected path"}}})
 	view.Files = append(view.Files, DiffFile{N: 5, Path: "lib/generated.go", Status: "modified", Added: 1800, Removed: 510, Load: "Load the diff (2,310 lines)", Gate: "gate_sample"})
+	galleryGaps(&view.Files[0])
 	return *view
+}
+
+// galleryGaps are lines around the first file's hunk: some shown, the others offered.
+func galleryGaps(f *DiffFile) {
+	shown := DiffLine{Op: ' ', Old: 24, New: 26, Around: true, Spans: []Span{{Text: "	return nil, last // "}, {Class: "hid", Text: "U+202E"}}}
+	above, below := GapPart{From: 1, To: 17}, GapPart{From: 27, To: 99}
+	above.Offers, below.Offers = offers(*f, above, false, true), offers(*f, below, true, false)
+	f.Gaps = []DiffGap{{above}, {{From: 26, To: 26, Lines: []DiffLine{shown}}, below}}
 }
 
 // gallerySplit is the first file side by side, as a file of its own.

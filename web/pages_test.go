@@ -81,6 +81,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"gate_split":     web.GatePage(sampleSplitGate(t)),
 		"gate_filtered":  web.GatePage(filteredGate(t)),
 		"gate_file":      web.GateFilePage(sampleGateFile(t)),
+		"gate_lines":     web.GateFilePage(linesGate(t)),
 		"gate_quick":     web.QuickPage(web.QuickPageData{Shell: shell(), Quick: sampleQuick(t)}),
 		"gate_quick_no":  web.QuickPage(web.QuickPageData{Shell: shell(), Quick: refusedQuick(t)}),
 		"gate_plan_mine": web.GatePage(samplePlanGate()),
