@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -167,6 +168,9 @@ func (s *server) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Method == http.MethodGet && data.Status >= 500 {
 		data.RetryURL = r.URL.RequestURI()
 	}
+	if r.Method != http.MethodGet {
+		data.Back = cameFrom(r)
+	}
 	page := web.ErrorPage(data)
 	if r.Header.Get("HX-Request") != "" && r.Header.Get("HX-History-Restore-Request") == "" {
 		// The page stays as it is; the failure is added to it, and its text is not lost.
@@ -178,6 +182,15 @@ func (s *server) failPage(w http.ResponseWriter, r *http.Request, err error) {
 		s.log.ErrorContext(r.Context(), "error page not rendered", slog.String("error", renderErr.Error()))
 		http.Error(w, fault.Generic, http.StatusInternalServerError)
 	}
+}
+
+// cameFrom is the page whose form was sent, as the browser names it; nil where that is not one of ours.
+func cameFrom(r *http.Request) *web.Link {
+	from, err := url.Parse(r.Referer())
+	if err != nil || from.Host == "" || from.Host != r.Host {
+		return nil
+	}
+	return &web.Link{Text: "Back to the page", Href: returnPath(from.RequestURI())}
 }
 
 // note keeps an error for the request's one log line; only failures of ours are errors.
