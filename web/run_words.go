@@ -77,6 +77,17 @@ func artifactLine(a ArtifactView) string {
 	return s
 }
 
+// failedStep is the step to read first when a run failed: the last that failed in the attempt that counted.
+func failedStep(r RunView, steps []StepView) (StepView, bool) {
+	var last StepView
+	for _, s := range steps {
+		if !s.Superseded && (s.State == "FAILED" || s.State == "TIMED_OUT") && !s.Started.Before(last.Started) {
+			last = s
+		}
+	}
+	return last, last.ID != "" && r.State == "FAILED"
+}
+
 func stepTook(s StepView, now time.Time) string {
 	switch {
 	case s.Started.IsZero():

@@ -85,7 +85,7 @@ func queueWords(r RunView, now time.Time) string {
 	case r.QueueReason != "":
 		return r.QueueReason
 	default:
-		return "It waits for a free worker; nothing else is needed from you."
+		return "It waits for a free worker; nothing is needed from you."
 	}
 }
 
@@ -172,7 +172,7 @@ func endSentence(r RunView) string {
 	switch r.State {
 	case "SUCCEEDED":
 		if r.Pull != nil {
-			return pullName(*r.Pull) + " is open. The run is complete."
+			return title(pullShort(*r.Pull)) + " is open. The run is complete."
 		}
 		return "The run is complete: " + modeWords(r.Mode) + "."
 	case "FAILED":
@@ -198,7 +198,7 @@ func endSentence(r RunView) string {
 		}
 		s += " What was made until then is kept."
 		if r.Pull != nil && r.Pull.State == "OPEN" {
-			s += " " + pullName(*r.Pull) + " is still open; it can be closed on its page."
+			s += " " + title(pullShort(*r.Pull)) + " is still open; it can be closed on its page."
 		}
 		return s
 	case "EXPIRED":

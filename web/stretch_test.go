@@ -64,7 +64,7 @@ func TestStretchBar(t *testing.T) {
 	v := sampleRun()
 	v.Stretches = []web.Stretch{{Kind: "queue", Took: time.Second}, {Kind: "agent", Took: 2 * time.Second}, {Kind: "people", Took: 720 * time.Hour}, {Kind: "forge"}}
 	x := 0
-	for _, m := range rect.FindAllStringSubmatch(render(t, web.RunPanel(web.RunPanelData{Run: v, Now: now})), -1) {
+	for _, m := range rect.FindAllStringSubmatch(render(t, web.RunPanel(web.RunPanelData{Run: v, Now: now}, nil)), -1) {
 		at, width := got(strconv.Atoi(m[1]))(t), got(strconv.Atoi(m[2]))(t)
 		if at != x || width < 6 {
 			t.Errorf("a piece at %d of width %d where %d was reached", at, width, x)

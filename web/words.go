@@ -188,6 +188,14 @@ func actorName(kind, name string) string {
 	}
 }
 
+// pullShort names a pull request within a sentence.
+func pullShort(p PullRef) string {
+	if p.Number > 0 {
+		return fmt.Sprintf("pull request %d", p.Number)
+	}
+	return "the pull request"
+}
+
 func pullName(p PullRef) string {
 	switch {
 	case p.Number > 0 && p.Title != "":
