@@ -95,7 +95,7 @@ func TestCancelWithPullRequest(t *testing.T) {
 	l, pull := w.publishing(t, b, k)
 	path := "/runs/" + l.as.RunId + "/cancel"
 	page := b.get(t, path).want(t, http.StatusOK).page(t)
-	if text := page.Find("main").Text(); !strings.Contains(text, "also close pull request #1 and delete the branch "+pull.HeadBranch) || strings.Contains(text, "nothing was pushed") {
+	if text := page.Find("main").Text(); !strings.Contains(text, "Also close pull request #1 and delete the branch "+pull.HeadBranch) || strings.Contains(text, "nothing was pushed") {
 		t.Errorf("the question: %s", text)
 	}
 	form := fields(page.Find("form[action$='/cancel']"))

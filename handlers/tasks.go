@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -84,6 +85,9 @@ func (s *server) getTask(w http.ResponseWriter, r *http.Request) error {
 	data := web.TaskPageData{Shell: s.shell(r), Task: taskView(t), IdempotencyKey: db.NewSecret()}
 	if data.Conversation, err = s.conversation(r, t, runs); err != nil {
 		return err
+	}
+	if len(runs) > 0 {
+		data.Gate = runView(runs[0], time.Now()).Gate
 	}
 	if len(runs) > 0 && runs[0].AttemptNo > 0 {
 		data.Task.Rounds = web.Rounds{Used: runs[0].Repairs, Most: runs[0].Limits.RepairRounds, Attempt: runs[0].AttemptNo}

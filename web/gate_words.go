@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"signalbox/web/ui"
@@ -20,7 +21,11 @@ func noticeTarget(d GateNoticeData) string {
 	return fmt.Sprintf(`#gate-notice[data-revision="%d"]`, d.Shown)
 }
 
+// gateHeading asks whoever can decide; anybody else is told how it stands.
 func gateHeading(d GatePanelData) string {
+	if !decidable(d) {
+		return title(gateNoun(d.Kind)) + ": " + strings.ToLower(panelTitle(d))
+	}
 	switch d.Kind {
 	case "plan":
 		return "Approve the plan?"
@@ -29,6 +34,9 @@ func gateHeading(d GatePanelData) string {
 	case "report":
 		return "Accept the report?"
 	case "budget":
+		if d.Budget != nil {
+			return "Raise the limit of " + d.Budget.What + "?"
+		}
 		return "Raise the limit?"
 	case "reconcile":
 		return "What reached the forge?"
@@ -75,6 +83,14 @@ func effects(d GatePanelData) []string {
 	return ApproveEffects(d.Kind, d.Mode)
 }
 
+// effectsHeading names the button whose effects stand under it.
+func effectsHeading(kind string) string {
+	if sendsBack(kind) {
+		return "What happens on approve"
+	}
+	return "What happens then"
+}
+
 // ApproveEffects is what approving does, by gate kind and completion mode.
 func ApproveEffects(kind, mode string) []string {
 	switch kind {
@@ -119,7 +135,7 @@ func approveLabel(d GatePanelData) string {
 	case "budget":
 		return "Raise the limit and go on"
 	case "reconcile":
-		return "Go on like this"
+		return "Go on with this answer"
 	default:
 		return "Approve"
 	}

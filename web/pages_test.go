@@ -22,14 +22,16 @@ func pages(t *testing.T) map[string]templ.Component {
 			Providers: []web.LoginProvider{{ID: "dev", Name: "the sample provider"}},
 			DevPeople: []web.DevPerson{{Name: "Rita", Roles: "requester"}, {Name: "Ana, Ben", Roles: "approver"}, {Name: "Cleo", Roles: "admin"}},
 		}),
-		"login_failed": web.LoginPage(web.LoginPageData{Shell: web.Shell{Now: now}, Failed: "The provider's answer had expired. Start again."}),
+		"login_failed": web.LoginPage(web.LoginPageData{Shell: web.Shell{Now: now}, Failed: "The provider's answer had expired. Start again.", Providers: []web.LoginProvider{{ID: "acme", Name: "Acme"}}}),
 		"error_401": web.ErrorPage(web.ErrorPageData{
 			Shell: guest, Status: 401, Sentence: "Nothing was done: your login has ended. Your text is below, not sent.", RequestID: "req_7f1",
 			Unsent: []web.Unsent{{Name: "text", Label: "Your text", Text: "Say </textarea> why."}}, Back: &web.Link{Text: "Sign in", Href: "/login?why=ended"},
 		}),
-		"error_403":   web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 403, Missing: "approver on acme/payments", GrantedBy: "an administrator", RequestID: "req_7f2"}),
-		"error_404":   web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 404, RequestID: "req_7f3"}),
-		"error_409":   web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 409, RequestID: "req_7f4"}),
+		"error_403": web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 403, Missing: "approver on acme/payments", GrantedBy: "an administrator", RequestID: "req_7f2"}),
+		"error_404": web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 404, RequestID: "req_7f3"}),
+		"error_409": web.ErrorPage(web.ErrorPageData{
+			Shell: shell(), Status: 409, RequestID: "req_7f4", Sentence: "Nothing was changed by you: Ben Approver cancelled this run 4 s earlier.", Back: &web.Link{Text: "Back to the page", Href: web.RunURL(runID)},
+		}),
 		"error_410":   web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 410, RequestID: "req_7f5"}),
 		"error_500":   web.ErrorPage(web.ErrorPageData{Shell: guest, Status: 500, RequestID: "req_7f6", RetryURL: "/runs"}),
 		"inbox":       web.InboxPage(sampleInbox()),
@@ -37,7 +39,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"inbox_empty": web.InboxPage(web.InboxPageData{Shell: withTurns(0), Recent: []web.InboxDecided{
 			{GateID: "gate_4", Kind: "patch", State: "satisfied", Title: "Drop support for Go 1.24", Repository: repo, By: "Ben Approver", At: ago(12 * time.Minute)}}}),
 		"tasks":       web.TasksPage(sampleTasks()),
-		"tasks_empty": web.TasksPage(web.TasksPageData{Shell: shell()}),
+		"tasks_empty": web.TasksPage(web.TasksPageData{Shell: askingShell()}),
 		"task_new": web.NewTaskPage(web.NewTaskPageData{
 			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo}, {Value: "repo_2", Label: "acme/tools"}}, Modes: web.CompletionModes("pr_created"), Risks: web.LeastRisks("HIGH"),
 			IdempotencyKey: "K2", Preview: samplePreview(policy.RiskHigh),
@@ -61,10 +63,10 @@ func pages(t *testing.T) map[string]templ.Component {
 		"run_queued":     web.RunPage(queuedRun()),
 		"stop":           web.StopPage(web.StopPageData{Shell: shell(), Run: sampleRows()[1], Ladder: *cancellingRun().Panel.Run.Ladder, MustGiveReason: true, IdempotencyKey: "K4"}),
 		"cancel": web.CancelPage(web.CancelPageData{
-			Shell: shell(), Run: sampleRows()[1], MustGiveReason: true, IdempotencyKey: "K3",
-			Stays: []string{"The plan, and what the agent has written so far as a diff.", "All logs."},
+			Shell: shell(), Run: publishingRow(), MustGiveReason: true, IdempotencyKey: "K3",
+			Stays: []string{"The plan and the patch.", "All logs."},
 			Goes:  []string{"The sandbox and its workspace.", "2 min 10 s of work in attempt 1."},
-			Stage: "Opening pull request, attempt 1 of 3", Spent: []string{"12 min of work", "cost 0.4100 reported"}, External: []string{"Pull request #7 and its branch agent/x/y"},
+			Stage: "Opening pull request, attempt 1 of 3", Spent: []string{"2 min 10 s of work", "cost 0.4100 reported"}, External: []string{"Pull request #7 and its branch agent/x/y"},
 			Pull: &web.PullRef{Number: 7, Title: goal, State: "OPEN", Href: web.PullURL("7"), Branch: "agent/x/y"},
 		}),
 		"cancel_refused": web.CancelPage(web.CancelPageData{
@@ -136,14 +138,14 @@ func sampleTasks() web.TasksPageData {
 
 func sampleRuns() web.RunsPageData {
 	return web.RunsPageData{
-		Shell: askingShell(), CancelAll: "/runs/cancel?all=1&view=waiting", Rows: sampleRows(), Views: web.SavedViews{List: "runs", Query: "view=waiting", Mine: []web.SavedView{{Name: "Payments, failed", Href: "/runs?repository=repo_1&state=FAILED"}}},
-		Filter: web.RunFilter{View: "waiting", States: []web.Option{{Value: "QUEUED", Label: "Queued"}}, Set: true},
-		Pager:  web.Pager{Older: "/runs?before=x", Shown: 6, Tally: web.Tally{Matching: 41, All: 412, Most: 1000, Filtered: true}},
+		Shell: askingShell(), Rows: sampleRows(), Views: web.SavedViews{List: "runs", Mine: []web.SavedView{{Name: "Payments, failed", Href: "/runs?repository=repo_1&state=FAILED"}}},
+		Filter: web.RunFilter{States: []web.Option{{Value: "QUEUED", Label: "Queued"}}},
+		Pager:  web.Pager{Older: "/runs?before=x", Shown: 6, Tally: web.Tally{Matching: 412, All: 412, Most: 1000}},
 	}
 }
 
 func bulkQuestion() web.BulkCancelPageData {
-	d := web.BulkCancelPageData{Shell: shell(), Queued: 26, Running: 17, Waiting: 17, More: true, Most: 200, MustGiveReason: true, TypeCount: true, IdempotencyKey: "K9"}
+	d := web.BulkCancelPageData{Shell: shell(), Queued: 26, Running: 17, Waiting: 17, More: true, Most: 60, MustGiveReason: true, TypeCount: true, IdempotencyKey: "K9"}
 	rows := sampleRows()
 	for n := range 60 {
 		row := web.BulkRun{RunRow: rows[n%3]}
@@ -170,13 +172,28 @@ func filteredRuns() web.RunsPageData {
 	}
 }
 
+// tells gives a page the events of its run, and what is counted from them.
+func tells(d *web.RunPageData, events ...web.TimelineEvent) {
+	d.Timeline.Events, d.LastSeq = events, int64(len(events))
+	d.Panel.Run.StateSeconds, d.Panel.Run.Stretches = web.StateTimes(events, now), web.Stretches(events, now)
+}
+
+func publishingRow() web.RunRow {
+	row := sampleRows()[1]
+	row.State = "PR_CREATING"
+	return row
+}
+
 func failedRun() web.RunPageData {
 	d := sampleRunPage()
-	d.Live, d.Gates = false, nil
+	d.Live, d.Gates, d.Effects = false, nil, nil
+	d.Facts.Verdict, d.Facts.Confidence = "", ""
 	r := &d.Panel.Run
-	r.State, r.EndedFrom, r.Gate, r.MyTurn = "FAILED", "VERIFYING", nil, false
+	r.State, r.EndedFrom, r.Gate, r.MyTurn, r.MaxAttempts = "FAILED", "VERIFYING", nil, false, 2
 	r.Since, r.Ended = ago(4*time.Minute), ago(4*time.Minute)
-	r.Category, r.ReasonCode, r.Reason = "VERIFICATION_FAILED", "VERIFIER_FAILED", "go test ./... failed in all three attempts: retry_test.go:41: undefined: countingBody"
+	tells(&d, append(sampleEvents()[:18],
+		event(18, 4*time.Minute, "attempt_failed", "verifier", "harbour-1", "VERIFYING", "FAILED", 2, object{"code": "VERIFIER_FAILED", "summary": "retry_test.go:41: undefined: countingBody"}))...)
+	r.Category, r.ReasonCode, r.Reason = "VERIFICATION_FAILED", "VERIFIER_FAILED", "go test ./... failed again after the repair: retry_test.go:41: undefined: countingBody"
 	r.NextAction = &web.Link{Text: "Start a new task from this", Href: web.TaskFromURL(taskID)}
 	return d
 }
@@ -185,6 +202,8 @@ func cancellingRun() web.RunPageData {
 	d := sampleRunPage()
 	r := &d.Panel.Run
 	r.State, r.EndedFrom, r.Gate, r.Leased, r.Worker = "CANCELLING", "EXECUTING", nil, true, "harbour-2"
+	d.Gates, d.Effects, d.Facts.Verdict, d.Facts.Confidence = nil, nil, "", ""
+	tells(&d, append(sampleEvents()[:15], event(15, 4*time.Second, "cancel_requested", "human", "Rita Requester", "EXECUTING", "CANCELLING", 2, object{"reason": "Wrong repository."}))...)
 	r.CancelBy, r.CancelAt, r.CancelAcked, r.HeartbeatAt = "Rita Requester", ago(4*time.Second), true, ago(2*time.Second)
 	r.Ladder = &web.Ladder{By: "Rita Requester", Reason: "Wrong repository.", Asked: ago(4 * time.Second), Told: ago(2 * time.Second), Latest: now.Add(36 * time.Second), MayForce: true}
 	return d
@@ -196,13 +215,23 @@ func succeededRun() web.RunPageData {
 	r := &d.Panel.Run
 	r.State, r.EndedFrom, r.Gate, r.MyTurn, r.Ended = "SUCCEEDED", "PR_CREATED", nil, false, ago(time.Minute)
 	r.Pull = &web.PullRef{Number: 7, Title: goal, State: "OPEN", Href: web.PullURL("7"), Branch: "agent/x/y"}
+	d.Gates[0].State, d.Gates[0].Have, d.Effects = "satisfied", 1, nil
+	tells(&d, append(sampleEvents(),
+		event(20, 3*time.Minute, "approved", "human", "Ana Approver", "WAITING_FOR_APPROVAL", "PR_CREATING", 2, nil),
+		event(21, 2*time.Minute, "lease_acquired", "worker", "harbour-1", "PR_CREATING", "PR_CREATING", 2, object{"lease": object{"phase": "publish"}}),
+		event(22, time.Minute, "pr_created", "git_integration", "", "PR_CREATING", "PR_CREATED", 2, object{"pr": object{"number": 7.0, "branch": "agent/x/y"}}),
+		event(23, time.Minute, "completion_condition_met", "control_plane", "", "PR_CREATED", "SUCCEEDED", 2, nil))...)
 	return d
 }
 
 func queuedRun() web.RunPageData {
 	d := sampleRunPage()
-	d.Steps, d.Attempts, d.Gates, d.Artifacts, d.Facts = nil, nil, nil, nil, web.RunFacts{Requester: "Rita Requester", Base: "main", PolicyVersion: "3"}
-	d.Timeline.Events = sampleEvents()[:2]
+	d.Steps, d.Attempts, d.Gates, d.Artifacts, d.Effects, d.Facts = nil, nil, nil, nil, nil, web.RunFacts{Requester: "Rita Requester", Base: "main", PolicyVersion: "3"}
+	d.Timeline.Events = []web.TimelineEvent{
+		event(1, 21*time.Second, "run_created", "control_plane", "", "", "CREATED", 0, nil),
+		event(2, 20*time.Second, "run_enqueued", "scheduler", "", "CREATED", "QUEUED", 0, object{"policy_version": "3"}),
+	}
+	d.Timeline.Created = ago(21 * time.Second)
 	d.Panel.Run = web.RunView{ID: runID, TaskID: taskID, Title: goal, Repository: repo, Mode: "pr_created", State: "QUEUED", Since: ago(20 * time.Second), Created: ago(21 * time.Second), MaxAttempts: 3, PatchGate: true}
 	d.CancelNow, d.IdempotencyKey = true, "K5"
 	return d
@@ -218,6 +247,7 @@ func staleGate(t *testing.T) web.GatePageData {
 func budgetGate() web.GatePageData {
 	p := sampleGatePanel()
 	p.Kind, p.Files, p.Digest, p.Unshown = "budget", 0, digest, nil
+	p.WhyStopped = "The run used up its active time of 60 min before it was done."
 	p.Budget = &web.BudgetView{What: "active time", Spent: "60 min", Limit: "60 min", Raised: "90 min"}
 	p.Outcome = &web.Outcome{Kind: web.OutcomeInvalid, Text: "Say why the run ends; the reason is kept with it."}
 	return web.GatePageData{Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "The work so far is stored; nothing of it is lost while this waits."}}
@@ -233,8 +263,8 @@ func reconcileGate() web.GatePageData {
 
 func expiredGate() web.GatePageData {
 	p := sampleGatePanel()
-	p.State, p.MayReopen, p.ExpiresAt, p.MayDecide = "expired", true, ago(time.Hour), false
-	return web.GatePageData{Shell: shell(), Panel: p}
+	p.State, p.MayReopen, p.OpenedAt, p.ExpiresAt, p.MayDecide = "expired", true, ago(73*time.Hour), ago(time.Hour), false
+	return web.GatePageData{Shell: shell(), Panel: p, Evidence: sampleEvidence()}
 }
 
 func sampleRepositories() web.RepositoriesPageData {

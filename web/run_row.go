@@ -68,10 +68,10 @@ func (r RunRow) waitsForPerson() bool {
 	return r.State == "WAITING_FOR_APPROVAL" || r.State == "AWAITING_VERIFICATION"
 }
 
-// sinceWords says how long it is in this state, and for whom it waits.
+// sinceWords says how long a run that has not ended is in its state, and for whom it waits.
 func (r RunRow) sinceWords(now time.Time) string {
 	if r.waitsForPerson() {
 		return "waits for a person for " + ui.Rough(now.Sub(r.Since))
 	}
-	return ""
+	return "for " + ui.Rough(now.Sub(r.Since))
 }

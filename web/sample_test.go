@@ -23,7 +23,7 @@ const (
 
 func shell() web.Shell {
 	return web.Shell{
-		Now: now, MyTurn: 2, Path: "/inbox", DevMode: true,
+		Now: now, MyTurn: 3, Path: "/inbox", DevMode: true,
 		User: &web.User{Name: "Ana Approver", Email: "ana@example.org", Roles: []string{"viewer", "approver"}},
 	}
 }
@@ -49,12 +49,16 @@ func sampleEvents() []web.TimelineEvent {
 		event(8, 22*time.Minute, "worker_lost", "scheduler", "", "EXECUTING", "QUEUED", 1, object{}),
 		event(9, 21*time.Minute, "lease_acquired", "worker", "harbour-2", "QUEUED", "LEASED", 2, object{"lease": object{"phase": "execute"}}),
 		event(10, 16*time.Minute, "patch_created", "agent_runtime", "", "EXECUTING", "PATCH_READY", 2, object{"patch": object{"files": 2.0, "added": 14.0, "removed": 3.0, "revision": 1.0}}),
-		event(11, 15*time.Minute, "verification_started", "verifier", "harbour-1", "PATCH_READY", "VERIFYING", 2, object{"commands": []any{"go vet ./...", "go test ./..."}}),
+		event(11, 15*time.Minute+30*time.Second, "lease_acquired", "worker", "harbour-1", "PATCH_READY", "PATCH_READY", 2, object{"lease": object{"phase": "verify"}}),
+		event(12, 15*time.Minute, "verification_started", "verifier", "harbour-1", "PATCH_READY", "VERIFYING", 2, object{"commands": []any{"go vet ./...", "go test ./..."}}),
 		step("f1", 14*time.Minute, 2, object{"name": "go test ./...", "state": "FAILED", "exit_code": 1.0, "duration_ms": 41200.0}),
-		event(12, 14*time.Minute, "verification_failed_retryable", "verifier", "harbour-1", "VERIFYING", "EXECUTING", 2, object{"report": object{"summary": "retry_test.go:41: undefined: countingBody"}}),
-		event(13, 10*time.Minute, "patch_created", "agent_runtime", "", "EXECUTING", "PATCH_READY", 2, object{"patch": object{"files": 2.0, "added": 22.0, "removed": 3.0, "revision": 2.0}}),
-		event(14, 8*time.Minute, "verification_passed", "verifier", "harbour-1", "VERIFYING", "JUDGING", 2, object{"report": object{"summary": "2 commands passed, 41 tests"}}),
-		event(15, 7*time.Minute, "human_approval_required", "policy", "", "JUDGING", "WAITING_FOR_APPROVAL", 2, object{"policy": object{"reasons": []any{"Every patch for acme/payments needs one approval.", "The patch changes a file under internal/http, which is protected."}}}),
+		event(13, 14*time.Minute, "verification_failed_retryable", "verifier", "harbour-1", "VERIFYING", "EXECUTING", 2, object{"report": object{"summary": "retry_test.go:41: undefined: countingBody"}}),
+		event(14, 13*time.Minute+30*time.Second, "lease_acquired", "worker", "harbour-2", "EXECUTING", "EXECUTING", 2, object{"lease": object{"phase": "execute"}}),
+		event(15, 10*time.Minute, "patch_created", "agent_runtime", "", "EXECUTING", "PATCH_READY", 2, object{"patch": object{"files": 3.0, "added": 16.0, "removed": 3.0, "revision": 2.0}}),
+		event(16, 9*time.Minute+30*time.Second, "lease_acquired", "worker", "harbour-1", "PATCH_READY", "PATCH_READY", 2, object{"lease": object{"phase": "verify"}}),
+		event(17, 9*time.Minute, "verification_started", "verifier", "harbour-1", "PATCH_READY", "VERIFYING", 2, object{"commands": []any{"go vet ./...", "go test ./..."}}),
+		event(18, 8*time.Minute, "verification_passed", "verifier", "harbour-1", "VERIFYING", "JUDGING", 2, object{"report": object{"summary": "2 commands passed, 41 tests"}}),
+		event(19, 7*time.Minute, "human_approval_required", "policy", "", "JUDGING", "WAITING_FOR_APPROVAL", 2, object{"policy": object{"reasons": []any{"Every patch for acme/payments needs one approval.", "The patch changes a file under internal/http, which is protected."}}}),
 	}
 }
 
@@ -79,7 +83,7 @@ func sampleFacts() web.RunFacts {
 	return web.RunFacts{
 		Requester: "Rita Requester", Agent: "command / codemod 1", Isolation: "bwrap", IsolationNote: "own namespaces, no network",
 		Base: "main", BaseCommit: "9f1c2b7ad03e", PolicyVersion: "3", SameWorker: false, Verdict: "pass", Confidence: "0.92",
-		Risk: "MEDIUM", RiskReasons: []string{"changes internal/http, a protected path"}, PlanDigest: digest, PatchDigest: digest, PatchRevision: 2, Files: 2, Added: 22, Removed: 3, FencingToken: 48,
+		Risk: "MEDIUM", RiskReasons: []string{"changes internal/http, a protected path"}, PlanDigest: digest, PatchDigest: digest, PatchRevision: 2, Files: 3, Added: 16, Removed: 3, FencingToken: 48,
 		Models: []web.ModelUse{
 			{Model: "vendor/large-1", Lines: []web.ModelLine{{Source: "estimated", TokensIn: 400, TokensOut: 90, Calls: 1, Micros: 2100}, {Source: "reported", TokensIn: 81_200, TokensOut: 9300, Calls: 14, Micros: 412_300}}},
 			{Lines: []web.ModelLine{{Source: "unknown", TokensIn: 5, Calls: 1, Unpriced: 1}}},
@@ -90,7 +94,7 @@ func sampleFacts() web.RunFacts {
 func sampleRunPage() web.RunPageData {
 	exit0, exit1 := 0, 1
 	return web.RunPageData{
-		Shell: shell(), Panel: web.RunPanelData{Run: sampleRun(), Now: now}, Timeline: sampleTimeline(), Facts: sampleFacts(), Live: true, LastSeq: 15,
+		Shell: shell(), Panel: web.RunPanelData{Run: sampleRun(), Now: now}, Timeline: sampleTimeline(), Facts: sampleFacts(), Live: true, LastSeq: 19,
 		RunParts: web.RunParts{
 			Steps: []web.StepView{
 				{ID: "s1", Name: "go vet ./...", State: "SUCCEEDED", Started: ago(9 * time.Minute), Ended: ago(9*time.Minute - 4*time.Second), ExitCode: &exit0},
@@ -205,7 +209,7 @@ func sampleEvidence() web.Evidence {
 		Guards: []web.GuardView{
 			{Words: "Verification passed for exactly this patch", Met: true},
 			{Words: "No secret in the patch", Met: true},
-			{Words: "No protected path is changed", Met: false, Detail: "internal/http/retry.go is protected, so a person decides"},
+			{Words: "A protected path is changed", Met: false, Detail: "internal/http/retry.go is protected, so a person decides"},
 		},
 		Isolation: "bwrap", IsolationNote: "own namespaces, no network", Verifier: "harbour-1", SameWorker: true, ReportDigest: digest,
 	}
@@ -222,6 +226,7 @@ func sampleGatePage(t *testing.T) web.GatePageData {
 func samplePlanGate() web.GatePageData {
 	p := sampleGatePanel()
 	p.Kind, p.Revision, p.Files, p.RiskReasons, p.Risk, p.Unshown = "plan", 1, 0, nil, "LOW", nil
+	p.Requester, p.WhyStopped = "Ana Approver", "The task asks that a person approves the plan."
 	p.MayDecide, p.WhyNot, p.WhoCan = false, "You created this task, so you cannot decide about it.", "approvers of acme/payments (2 people)"
 	return web.GatePageData{
 		Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "A plan changes nothing yet, so there is nothing to verify. The patch that follows is verified on its own."},
@@ -247,7 +252,7 @@ func sampleInbox() web.InboxPageData {
 	other := plan
 	other.GateID, other.Title, other.Why = "gate_3", "Upgrade the base image", "Waits for Ben Approver or Cleo Admin."
 	late := plan
-	late.GateID, late.Title, late.Risk, late.RiskReason, late.Why = "gate_5", "Rename the health endpoint", "LOW", "As the task says.", "You hold the role approver."
+	late.GateID, late.Title, late.Risk, late.RiskReason, late.Why = "gate_5", "Rename the health endpoint", "LOW", "The task says so; policy found nothing more.", "You hold the role approver."
 	late.Repository, late.WaitingSince, late.ExpiresAt, late.QuorumHave, late.QuorumNeed = "acme/tools", ago(60*time.Hour), now.Add(12*time.Hour), 1, 2
 	take := web.TurnView{MayTake: true, MayPass: true, People: []web.Option{{Value: "usr_1", Label: "Ben Approver"}}, Until: []web.Option{{Value: "1h", Label: "in an hour"}, {Value: "revision", Label: "a new revision comes"}}}
 	plan.Turn, late.Turn, item.Turn = take, take, take
@@ -278,17 +283,18 @@ func sampleRows() []web.RunRow {
 }
 
 func sampleTask() web.TaskPageData {
+	gate := sampleGate()
 	return web.TaskPageData{
 		Shell: askingShell(),
 		Task: web.TaskView{ID: taskID, Title: goal, Goal: goal + ".", State: "WAITING_FOR_APPROVAL", Since: ago(7 * time.Minute), Repository: repo, BaseRef: "main", Mode: "pr_created",
 			Scope: []string{"internal/**"}, Exclude: []string{"vendor/**"}, PlanGate: true, Requester: "Rita Requester", Created: ago(31 * time.Minute), RunsUsed: 1, MaxRuns: 3, Rounds: web.Rounds{Used: 1, Most: 2, Attempt: 2}},
 		Conversation: []web.TaskMessage{
 			{At: ago(31 * time.Minute), Who: "Rita Requester", Actor: "human", What: "asked", Text: goal + ".\n\nThe client leaks a connection for each failed attempt; see retry.Do."},
-			{At: ago(16 * time.Minute), Who: "The agent", Actor: "agent_runtime", What: "delivered patch revision 1", Link: &web.Link{Text: "See it on the run page", Href: web.RunURL(runID)}},
+			{At: ago(16 * time.Minute), Who: "The agent", Actor: "agent_runtime", What: "delivered patch revision 1", Link: &web.Link{Text: "In the run", Href: web.RunEventURL(runID, 10)}},
 			{At: ago(12 * time.Minute), Who: "Ben Approver", Actor: "human", What: "requested changes", Text: "Please add a test that fails without the fix."},
-			{At: ago(7 * time.Minute), Who: "The agent", Actor: "agent_runtime", What: "delivered patch revision 2; it waits for approval", Link: &web.Link{Text: "Open the gate", Href: web.GateURL(gateID)}},
+			{At: ago(7 * time.Minute), Who: "The agent", Actor: "agent_runtime", What: "delivered patch revision 2; it waits for approval", Link: &web.Link{Text: "In the run", Href: web.RunEventURL(runID, 19)}},
 		},
-		Runs: sampleRows()[:1], MayCancel: true, IdempotencyKey: "K1", WhyNoRun: "A run is active, so another cannot be started.",
+		Gate: &gate, Runs: sampleRows()[:1], MayCancel: true, IdempotencyKey: "K1", WhyNoRun: "A run is active, so another cannot be started.",
 	}
 }
 

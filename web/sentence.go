@@ -43,7 +43,7 @@ func who(ev TimelineEvent, fallback string) string {
 func sayQueue(ev TimelineEvent, d payload) (Line, bool) {
 	switch ev.Kind {
 	case "run_created":
-		return Line{Tone: ui.ToneQueued, Text: "The run was created and waits for admission."}, true
+		return Line{Tone: ui.ToneQueued, Text: "The run was created; policy has to admit it."}, true
 	case "run_deferred":
 		l := Line{Tone: ui.ToneQueued, Text: "Admission has to wait.", Points: d.list("reasons")}
 		if wait := d.span("retry_after"); wait > 0 {

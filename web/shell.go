@@ -3,6 +3,7 @@ package web
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +37,14 @@ type User struct {
 // mayAsk reports whether this person may submit tasks; a button that only leads to a refusal is not shown.
 func (s Shell) mayAsk() bool {
 	return s.User != nil && (slices.Contains(s.User.Roles, string(policy.RoleRequester)) || slices.Contains(s.User.Roles, string(policy.RoleAdmin)))
+}
+
+// shortCount keeps the navigation in one line on a phone.
+func shortCount(n int) string {
+	if n > 99 {
+		return "99+"
+	}
+	return strconv.Itoa(n)
 }
 
 // Flash is the persistent trace of an action: shown as a box at the top, announced once.

@@ -72,6 +72,7 @@ type TaskPageData struct {
 	Conversation   []TaskMessage // oldest first
 	Runs           []RunRow      // newest first
 	Pulls          []PullRef
+	Gate           *GateRef // what the newest run waits for
 	MayRunAgain    bool
 	WhyNoRun       string // shown instead of the button when it is absent for a reason worth knowing
 	MayCancel      bool

@@ -95,9 +95,9 @@ func TestAttemptsFold(t *testing.T) {
 		if tc.gap > 0 {
 			d.Timeline.GapAt, d.Timeline.Gap, d.Timeline.GapURL = tc.gap, 7, "/runs/x?from=7"
 		}
-		d.Timeline.Events = append(sampleEvents(), event(16, 6*time.Minute, "attempt_failed", "worker", "harbour-2", "EXECUTING", "QUEUED", 2, nil),
-			event(17, 5*time.Minute, "lease_acquired", "worker", "harbour-3", "QUEUED", "LEASED", 3, object{"lease": object{"phase": "execute"}}),
-			event(18, 4*time.Minute, "attempt_failed", "worker", "harbour-3", "EXECUTING", "FAILED", 3, nil))
+		d.Timeline.Events = append(sampleEvents(), event(20, 6*time.Minute, "attempt_failed", "worker", "harbour-2", "EXECUTING", "QUEUED", 2, nil),
+			event(21, 5*time.Minute, "lease_acquired", "worker", "harbour-3", "QUEUED", "LEASED", 3, object{"lease": object{"phase": "execute"}}),
+			event(22, 4*time.Minute, "attempt_failed", "worker", "harbour-3", "EXECUTING", "FAILED", 3, nil))
 		page := got(goquery.NewDocumentFromReader(strings.NewReader(render(t, web.RunPage(d)))))(t)
 		if n := page.Find("#timeline-rows li.tl-row").Length(); n != len(d.Timeline.Events) {
 			t.Errorf("%s: %d rows for %d events", name, n, len(d.Timeline.Events))

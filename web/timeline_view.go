@@ -157,9 +157,9 @@ func (p part) wanted(d TimelineData) bool {
 func (p part) words(d TimelineData) string {
 	first, last := d.Events[p.groups[0].first].Attempt, d.Events[p.end()-1].Attempt
 	if first == last {
-		return fmt.Sprintf("attempt %d is history and stands here; the newest is attempt %d", first, d.Attempt)
+		return fmt.Sprintf("attempt %d is folded here as history; the newest is attempt %d", first, d.Attempt)
 	}
-	return fmt.Sprintf("attempts %d to %d are history and stand here; the newest is attempt %d", first, last, d.Attempt)
+	return fmt.Sprintf("attempts %d to %d are folded here as history; the newest is attempt %d", first, last, d.Attempt)
 }
 
 // timelineParts folds the attempts before the newest one at the level summary, unless one sort of events was asked for.

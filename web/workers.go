@@ -160,7 +160,7 @@ func healthSentence(d WorkersPageData) (title, rest string, tone ui.Tone) {
 		workers += " " + ui.Count(starting, "worker tries its sandbox", "workers try their sandboxes") + " and gets work afterwards."
 	}
 	if len(problems) > 0 {
-		return strings.Join(problems, " "), workers + " " + queued, ui.ToneWaiting
+		return problems[0], strings.Join(append(problems[1:], workers, queued), " "), ui.ToneWaiting
 	}
 	if live == 0 && starting > 0 {
 		return "Starting.", workers + " " + queued, ui.ToneNeutral
