@@ -19,17 +19,9 @@ const (
 	shareOfPool = 0.5
 )
 
-// Advise measures what bounds the tenant's work now and compares it (R-Q-9).
-func (s *Store) Advise(ctx context.Context, tenant uuid.UUID) (schedule.Advice, error) {
+// Advise measures what bounds the tenant's work now and compares it (R-Q-9). The queues and boots are the tenant's, as just read.
+func (s *Store) Advise(ctx context.Context, tenant uuid.UUID, queues []QueueInfo, boots []BootInfo) (schedule.Advice, error) {
 	state, _, err := s.waitingFor(ctx, tenant)
-	if err != nil {
-		return schedule.Advice{}, err
-	}
-	boots, err := s.Boots(ctx, tenant)
-	if err != nil {
-		return schedule.Advice{}, err
-	}
-	queues, err := s.Queues(ctx, tenant)
 	if err != nil {
 		return schedule.Advice{}, err
 	}

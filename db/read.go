@@ -320,6 +320,19 @@ func (s *Store) LastEvent(ctx context.Context, tenant, id uuid.UUID, kind run.Ki
 	}, true, nil
 }
 
+// LastVerification reads the newest event by which a worker began to verify a run; false where none did. The log, which may be long,
+// is looked through only where there is one.
+func (s *Store) LastVerification(ctx context.Context, tenant, id uuid.UUID) (EventInfo, bool, error) {
+	ever, err := s.q.WasVerified(ctx, s.pool, id, tenant)
+	if err != nil {
+		return EventInfo{}, false, fmt.Errorf("look for a verification: %w", err)
+	}
+	if !ever {
+		return EventInfo{}, false, nil
+	}
+	return s.LastEvent(ctx, tenant, id, run.KindVerificationStarted)
+}
+
 // JudgeArtifact is the report of the newest verdict in the run's log, "" before there is one.
 func (s *Store) JudgeArtifact(ctx context.Context, tenant, id uuid.UUID) (string, error) {
 	a, err := s.q.JudgeArtifact(ctx, s.pool, tenant, id)

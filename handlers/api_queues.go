@@ -40,7 +40,16 @@ func (s *server) apiQueues(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) apiAdvice(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.store.Advise(r.Context(), who(r).tenant)
+	ctx, tenant := r.Context(), who(r).tenant
+	queues, err := s.store.Queues(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	boots, err := s.store.Boots(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	a, err := s.store.Advise(ctx, tenant, queues, boots)
 	if err != nil {
 		return err
 	}

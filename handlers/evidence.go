@@ -195,7 +195,7 @@ func (s *server) evidenceView(r *http.Request, info db.RunInfo, standing db.Stan
 
 // verifier says who verified the run's result, and whether it is the worker that made it.
 func (s *server) verifier(ctx context.Context, info db.RunInfo) (same bool, name string, err error) {
-	e, ok, err := s.store.LastEvent(ctx, info.Tenant, info.ID, run.KindVerificationStarted)
+	e, ok, err := s.store.LastVerification(ctx, info.Tenant, info.ID)
 	if err != nil || !ok {
 		return false, "", err
 	}

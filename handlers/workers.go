@@ -44,7 +44,11 @@ func (s *server) workersPage(w http.ResponseWriter, r *http.Request, code int, d
 		}
 		data.Queues = append(data.Queues, row)
 	}
-	if err := s.planeRows(r, &data); err != nil {
+	boots, err := s.store.Boots(r.Context(), p.tenant)
+	if err != nil {
+		return err
+	}
+	if err := s.planeRows(r, boots, &data); err != nil {
 		return err
 	}
 	if err := s.providerRows(r, &data); err != nil {
@@ -57,7 +61,7 @@ func (s *server) workersPage(w http.ResponseWriter, r *http.Request, code int, d
 	for _, i := range waiting {
 		data.Waiting = append(data.Waiting, web.WaitingRow{RunID: typeid.Format(typeid.Run, i.Run), Title: i.Title, Queue: i.Queue, Phase: i.Phase, Since: i.Since, Reason: i.Reason.Words})
 	}
-	advice, err := s.store.Advise(r.Context(), p.tenant)
+	advice, err := s.store.Advise(r.Context(), p.tenant, queues, boots)
 	if err != nil {
 		return err
 	}
@@ -69,12 +73,8 @@ func (s *server) workersPage(w http.ResponseWriter, r *http.Request, code int, d
 }
 
 // planeRows fills in the workers with what each holds, and the runs that nobody works on although somebody has them.
-func (s *server) planeRows(r *http.Request, data *web.WorkersPageData) error {
+func (s *server) planeRows(r *http.Request, boots []db.BootInfo, data *web.WorkersPageData) error {
 	p := who(r)
-	boots, err := s.store.Boots(r.Context(), p.tenant)
-	if err != nil {
-		return err
-	}
 	leases, err := s.store.Leases(r.Context(), p.tenant)
 	if err != nil {
 		return err

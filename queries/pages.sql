@@ -223,6 +223,11 @@ FROM usages WHERE tenant_id = @tenant_id AND run_id = @run_id AND at > @asked::t
 SELECT seq, kind, actor_kind, actor_id, actor_name, from_state, to_state, attempt_no, at, payload
 FROM run_events WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 ORDER BY seq DESC LIMIT 1;
 
+-- name: WasVerified :one
+-- Whether a worker ever held a lease to verify a run: nobody else can have begun to.
+SELECT (EXISTS (SELECT 1 FROM run_leases l WHERE l.run_id = @run_id AND l.tenant_id = @tenant_id AND l.phase = 'verify')
+    OR EXISTS (SELECT 1 FROM ended_leases e WHERE e.run_id = @run_id AND e.tenant_id = @tenant_id AND e.phase = 'verify'))::bool AS verified;
+
 -- name: LatestOperations :many
 -- The newest effects outside of one run, newest first.
 SELECT * FROM operations WHERE tenant_id = $1 AND run_id = $2 ORDER BY intended_at DESC, id DESC LIMIT $3;

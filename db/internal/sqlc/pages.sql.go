@@ -1635,3 +1635,16 @@ func (q *Queries) WaitingItem(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 	)
 	return i, err
 }
+
+const wasVerified = `-- name: WasVerified :one
+SELECT (EXISTS (SELECT 1 FROM run_leases l WHERE l.run_id = $1 AND l.tenant_id = $2 AND l.phase = 'verify')
+    OR EXISTS (SELECT 1 FROM ended_leases e WHERE e.run_id = $1 AND e.tenant_id = $2 AND e.phase = 'verify'))::bool AS verified
+`
+
+// Whether a worker ever held a lease to verify a run: nobody else can have begun to.
+func (q *Queries) WasVerified(ctx context.Context, db DBTX, runID uuid.UUID, tenantID uuid.UUID) (bool, error) {
+	row := db.QueryRow(ctx, wasVerified, runID, tenantID)
+	var verified bool
+	err := row.Scan(&verified)
+	return verified, err
+}

@@ -157,13 +157,14 @@ const pageQueues = `-- name: PageQueues :many
 WITH waiting AS (SELECT q.queue, count(*) AS depth, min(q.visible_at) AS oldest FROM run_queue q WHERE q.tenant_id = $1 GROUP BY q.queue),
 delayed AS (SELECT d.queue, count(*) AS depth FROM run_delayed d WHERE d.tenant_id = $1 GROUP BY d.queue),
 held AS (SELECT l.queue, count(*) AS depth FROM run_leases l WHERE l.tenant_id = $1 GROUP BY l.queue),
-newest AS MATERIALIZED (SELECT e.tenant_id, e.run_id, e.kind, e.to_state, e.at FROM run_events e ORDER BY e.id DESC LIMIT 20000),
-span AS (SELECT CASE WHEN count(*) = 20000 THEN least(greatest(extract(epoch FROM clock_timestamp() - min(at)) / 60, 0.1), 10) ELSE 10 END AS minutes FROM newest),
-moved AS (SELECT coalesce(nullif(r.route ->> 'queue', ''), 'default') AS queue, count(*) FILTER (WHERE n.kind = 'run_enqueued') AS came,
+newest AS MATERIALIZED (SELECT e.tenant_id, e.run_id, e.kind, e.to_state, e.at FROM run_events e ORDER BY e.id DESC LIMIT 5000),
+span AS (SELECT CASE WHEN count(*) = 5000 THEN least(greatest(extract(epoch FROM clock_timestamp() - min(at)) / 60, 0.1), 10) ELSE 10 END AS minutes FROM newest),
+moves AS MATERIALIZED (SELECT n.run_id, count(*) FILTER (WHERE n.kind = 'run_enqueued') AS came,
         count(*) FILTER (WHERE n.to_state IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'EXPIRED')) AS went
-    FROM newest n JOIN runs r ON r.id = n.run_id
-    WHERE n.tenant_id = $1 AND n.at > clock_timestamp() - interval '10 minutes'
-      AND (n.kind = 'run_enqueued' OR n.to_state IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'EXPIRED')) GROUP BY 1),
+    FROM newest n WHERE n.tenant_id = $1 AND n.at > clock_timestamp() - interval '10 minutes'
+      AND (n.kind = 'run_enqueued' OR n.to_state IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'EXPIRED')) GROUP BY n.run_id),
+moved AS (SELECT coalesce(nullif(r.route ->> 'queue', ''), 'default') AS queue, sum(m.came) AS came, sum(m.went) AS went
+    FROM moves m JOIN runs r ON r.id = m.run_id GROUP BY 1),
 served AS (SELECT u.queue, count(*) AS depth FROM worker_boots b JOIN worker_credentials w ON w.id = b.worker_id CROSS JOIN LATERAL unnest(b.queues) u(queue)
     WHERE (w.tenant_id IS NULL OR w.tenant_id = $1) AND w.revoked_at IS NULL AND b.state = 'READY' AND NOT b.drain_requested
       AND b.heartbeat_at > clock_timestamp() - make_interval(secs => $2::float8) GROUP BY u.queue),
@@ -189,7 +190,8 @@ type PageQueuesRow struct {
 }
 
 // The tenant's queues: what waits, what is under way, and what came and went a minute, over the last ten or, where more
-// happened, over the newest 20,000 events of all tenants: what it costs does not grow with the log.
+// happened, over the newest 5,000 events of all tenants: what it costs does not grow with the log. Events are counted by run first,
+// so that each run is looked up once.
 func (q *Queries) PageQueues(ctx context.Context, db DBTX, tenantID uuid.UUID, staleSeconds float64, installation uuid.UUID) ([]PageQueuesRow, error) {
 	rows, err := db.Query(ctx, pageQueues, tenantID, staleSeconds, installation)
 	if err != nil {
@@ -429,8 +431,8 @@ SELECT q.run_id, q.tenant_id, q.phase, q.repository_id, q.user_id, q.queue, q.ri
     '00000000-0000-0000-0000-000000000000')::uuid AS maker,
     (SELECT count(*) FROM (SELECT 1 FROM run_queue a WHERE a.place = q.place
         AND (a.rank, a.run_id) < (q.rank, q.run_id) LIMIT 1000) x)::int AS ahead, t.title
-FROM run_queue q JOIN runs r ON r.id = q.run_id JOIN tasks t ON t.id = r.task_id
-WHERE q.tenant_id = $1 ORDER BY q.visible_at, q.run_id LIMIT $2
+FROM (SELECT w.run_id, w.tenant_id, w.phase, w.repository_id, w.user_id, w.queue, w.risk, w.provider, w.pool, w.priority, w.visible_at, w.seq, w.requires, w.rank, w.place, w.who, w.kind FROM run_queue w WHERE w.tenant_id = $1 ORDER BY w.visible_at, w.run_id LIMIT $2) q
+JOIN runs r ON r.id = q.run_id JOIN tasks t ON t.id = r.task_id ORDER BY q.visible_at, q.run_id
 `
 
 type WaitingItemsRow struct {
@@ -456,7 +458,8 @@ type WaitingItemsRow struct {
 	Title        string    `json:"title"`
 }
 
-// The tenant's READY items that have waited longest, as WaitingItem has one.
+// The tenant's READY items that have waited longest, as WaitingItem has one. Those that are shown are found first, and only they are
+// looked up.
 func (q *Queries) WaitingItems(ctx context.Context, db DBTX, tenantID uuid.UUID, count int32) ([]WaitingItemsRow, error) {
 	rows, err := db.Query(ctx, waitingItems, tenantID, count)
 	if err != nil {
