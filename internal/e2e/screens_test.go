@@ -27,6 +27,9 @@ var (
 	screenSizes  = []struct{ width, height int64 }{{1280, 900}, {390, 844}}
 )
 
+// screenPlaces are the parts of pages that their pictures are about, where that is not the top.
+var screenPlaces = map[string]string{"gate_split": "#diff"}
+
 func screenFile(name, theme string, width int64) string {
 	return fmt.Sprintf("%s-%s-%d.webp", name, theme, width)
 }
@@ -64,7 +67,7 @@ func takeScreens(t *testing.T) {
 	for _, name := range keyPages {
 		for _, theme := range screenThemes {
 			for _, size := range screenSizes {
-				if err := chromedp.Do(ctx, chromedp.EmulateViewport(size.width, size.height), media(theme), chromedp.Navigate(url+"/"+name)); err != nil {
+				if err := chromedp.Do(ctx, chromedp.EmulateViewport(size.width, size.height), media(theme), chromedp.Navigate(url+"/"+name+screenPlaces[name])); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 				// The page's own script says so as soon as its stream is open; here there is none.
