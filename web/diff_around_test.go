@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/patch"
 	"signalbox/web"
 )
 
@@ -66,5 +67,21 @@ func TestLineRanges(t *testing.T) {
 	u, err := url.Parse(file.Gaps[1][1].Offers[0].Href)
 	if err != nil || web.DiffChoiceOf(u.Query()) != (web.DiffChoice{Split: true, IgnoreSpace: true, Lines: "1-7-46"}) || u.Fragment != "file-1-R27" {
 		t.Errorf("the next step leads to %s", u)
+	}
+}
+
+// Where the page shows a part of a file's hunks only, what comes after them is not what stands around them.
+func TestNoLinesAroundPartsOfHunks(t *testing.T) {
+	t.Parallel()
+	whole, around := sampleHunks(t)
+	for name, c := range map[string]struct {
+		bounds patch.Bounds
+		gate   string
+		gaps   int
+	}{"whole": {web.PullBounds(), gateID, 3}, "cut": {patch.Bounds{LinesPerFile: 4}, gateID, 0}, "a page that loads nothing": {web.PullBounds(), "", 0}} {
+		view := web.NewDiffView(whole.Render(c.bounds), web.DiffOptions{Gate: c.gate, Around: around})
+		if n := len(view.Files[0].Gaps); n != c.gaps || len(view.Files[0].Hunks) != 2 {
+			t.Errorf("%s: %d hunks and %d gaps", name, len(view.Files[0].Hunks), n)
+		}
 	}
 }

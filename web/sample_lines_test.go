@@ -12,8 +12,8 @@ import (
 	"signalbox/web"
 )
 
-// sampleAround is a file of 90 lines with two hunks, of which lines around them are shown as asked for.
-func sampleAround(t *testing.T, view web.DiffChoice) web.DiffFile {
+// sampleHunks are two hunks in a file of 89 lines, and what finds the lines around them.
+func sampleHunks(t *testing.T) (*patch.Patch, func(int) (patch.Around, bool)) {
 	t.Helper()
 	var lines []string
 	for n := 1; n <= 90; n++ {
@@ -31,8 +31,15 @@ func sampleAround(t *testing.T, view web.DiffChoice) web.DiffFile {
 		t.Fatal(err)
 	}
 	base := patch.ParseBase(fmt.Appendf(nil, "%s blob %d\n%s\n", name, len(text), text))
+	return p, func(i int) (patch.Around, bool) { return p.Around(i, base) }
+}
+
+// sampleAround is that file, with lines around the hunks as asked for.
+func sampleAround(t *testing.T, view web.DiffChoice) web.DiffFile {
+	t.Helper()
+	p, around := sampleHunks(t)
 	rendered, _ := p.RenderFile(0, web.FileBounds())
-	file, _ := web.NewDiffFile(rendered, web.DiffOptions{Gate: gateID, View: view, PaintFor: time.Hour, Around: func(i int) (patch.Around, bool) { return p.Around(i, base) }})
+	file, _ := web.NewDiffFile(rendered, web.DiffOptions{Gate: gateID, View: view, PaintFor: time.Hour, Around: around})
 	return file
 }
 
