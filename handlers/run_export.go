@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -112,11 +113,10 @@ func (s *server) getRunExport(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.downloadJSON(w, "run", doc.Run.Id, doc)
+	return s.downloadJSON(w, r, "run", doc.Run.Id, doc)
 }
 
-// getRunDiagnostics downloads what is needed to look into a run elsewhere. Of event payloads, people's texts, steps and log tails,
-// what looks as if it held a secret is left out.
+// getRunDiagnostics downloads what is needed to look into a run elsewhere.
 func (s *server) getRunDiagnostics(w http.ResponseWriter, r *http.Request) error {
 	info, err := s.runAsked(r)
 	if err != nil {
@@ -128,24 +128,10 @@ func (s *server) getRunDiagnostics(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	doc.Schema = "signalbox.diagnostics/v1"
-	for i, e := range doc.Events {
-		if shown, err := s.unsecret(r, string(e.Payload)); err != nil {
-			return err
-		} else if shown != string(e.Payload) {
-			doc.Events[i].Payload = json.RawMessage(`{"left_out": "It looks as if it held a secret."}`)
-		}
-	}
-	for _, g := range doc.Gates {
-		for i := range g.Decisions {
-			if g.Decisions[i].Text, err = s.unsecret(r, g.Decisions[i].Text); err != nil {
-				return err
-			}
-		}
-	}
 	if doc.Steps, err = s.diagnoseSteps(r, info); err != nil {
 		return err
 	}
-	return s.downloadJSON(w, "diagnostics", doc.Run.Id, doc)
+	return s.downloadJSON(w, r, "diagnostics", doc.Run.Id, doc)
 }
 
 func (s *server) serverVersions() map[string]string {
@@ -161,15 +147,21 @@ func (s *server) serverVersions() map[string]string {
 	return v
 }
 
-func (s *server) downloadJSON(w http.ResponseWriter, what, id string, doc any) error {
-	body, err := json.MarshalIndent(doc, "", "  ")
+// downloadJSON sends a document with all that looks like a secret left out: the file goes to places which the pages do not.
+func (s *server) downloadJSON(w http.ResponseWriter, r *http.Request, what, id string, doc any) error {
+	raw, err := s.withoutSecrets(r.Context(), doc)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", what, err)
+		return err
+	}
+	var body bytes.Buffer
+	if err := json.Indent(&body, raw, "", "  "); err != nil {
+		return fmt.Errorf("indent %s: %w", what, err)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", "signalbox-"+what+"-"+id+".json"))
 	w.Header().Set("Cache-Control", "private, no-store")
-	_, err = w.Write(append(body, '\n'))
+	body.WriteByte('\n')
+	_, err = w.Write(body.Bytes())
 	return err
 }
 
@@ -201,8 +193,11 @@ func (s *server) export(r *http.Request, info db.RunInfo, most int64) (runExport
 		doc.Artifacts = append(doc.Artifacts, wireArtifact(a))
 	}
 	cost, err := s.store.RunCost(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID})
+	if err != nil {
+		return doc, err
+	}
 	doc.Cost = costWords(cost)
-	return doc, err
+	return doc, s.unsecretParts(r, &doc)
 }
 
 func (s *server) exportEvents(r *http.Request, info db.RunInfo, most int64, doc *runExport) error {
@@ -260,26 +255,12 @@ func (s *server) diagnoseSteps(r *http.Request, info db.RunInfo) ([]stepDiagnosi
 			if room -= len(line); room < 0 {
 				break
 			}
-			if line, err = s.unsecret(r, line); err != nil {
-				return nil, err
-			}
 			d.LogTail = append(d.LogTail, line)
 		}
-		for _, text := range []*string{&d.Name, &d.Summary} {
-			if *text, err = s.unsecret(r, *text); err != nil {
-				return nil, err
-			}
+		if d.LogTail, err = s.unsecretLines(r, d.LogTail); err != nil {
+			return nil, err
 		}
 		all = append(all, d)
 	}
 	return all, nil
-}
-
-// unsecret leaves a line out that looks as if it held a secret: workers mask what they know, and this file goes further.
-func (s *server) unsecret(r *http.Request, line string) (string, error) {
-	found, err := s.scanner.InText(r.Context(), line)
-	if err != nil || found {
-		return "(a line that looks like a secret was left out)", err
-	}
-	return line, nil
 }

@@ -31,11 +31,11 @@ func TestRunDownloads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.signedIn(t, rita)
-	b.submit(t, "Replace one word.")
+	secret := "ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX"
+	b.submit(t, "Replace one word.", "title", "The token "+secret)
 	k := w.worker(t, "one")
 	l := k.claim(t, "execute")
 	l.plan(t)
-	secret := "ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX"
 	l.step(t, "c1", "token = "+secret, wire.StepFailed)
 	l.say(t, "c1", "one line\ntoken = "+secret+"\nthe last line\n")
 	l.handIn(t, diff("a.txt", "two"))
@@ -72,8 +72,10 @@ func TestRunDownloads(t *testing.T) {
 	form.Set("verdict", "request_changes")
 	form.Set("text", "Use another one. token = "+secret)
 	approver.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusSeeOther)
-	if answer = b.get(t, path+"/diagnostics"); strings.Contains(answer.body, secret) || !strings.Contains(answer.body, "request_changes") {
-		t.Errorf("a person's text: %v", document(t, answer)["gates"])
+	for _, name := range []string{"/diagnostics", "/export"} {
+		if answer = b.get(t, path+name); strings.Contains(answer.body, secret) || !strings.Contains(answer.body, "request_changes") {
+			t.Errorf("a person's text in %s: %s", name, answer.body)
+		}
 	}
 
 	w.lengthen(t, l.as.RunId, 20_000)
