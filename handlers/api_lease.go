@@ -213,7 +213,7 @@ func (s *server) command(r *http.Request, h db.Holder, b wire.RunCommand) (run.C
 	case wire.CmdPrReported:
 		return run.PRReported{PR: run.PullRequest{URL: b.PrReported.Url, SHA: b.PrReported.Sha, Branch: b.PrReported.Branch, Number: b.PrReported.Number}}, nil
 	case wire.CmdBaseMoved:
-		return run.BaseHasMoved{NewBase: b.BaseMoved.NewBase, Overlaps: b.BaseMoved.Overlapping}, nil
+		return run.BaseHasMoved{NewBase: b.BaseMoved.NewBase, Overlaps: b.BaseMoved.Overlapping, Commits: b.BaseMoved.Commits}, nil
 	case wire.CmdBranchTouched:
 		info, err := s.store.RunInfo(r.Context(), h.Ref.Tenant, h.Ref.Run)
 		return run.BranchWasTouched{Branch: info.Branch, SHA: b.BranchTouched.Sha}, err

@@ -97,5 +97,16 @@ func (s *server) keptApproval(r *http.Request, g gate) (string, error) {
 	if err != nil || shown.Data["from"] != g.info.ID.String() {
 		return "", err
 	}
+	moved, ok, err := s.store.LastEvent(r.Context(), g.run.Tenant, g.run.ID, run.KindBaseMoved)
+	if err != nil {
+		return "", err
+	}
+	if ok && moved.Seq < e.Seq { // it, and not a later one, was what the approval was carried over
+		before, err := timelineEvent(moved)
+		if err != nil {
+			return "", err
+		}
+		shown.Data["commits"] = before.Data["commits"]
+	}
 	return web.Sentence(shown).Text, nil
 }

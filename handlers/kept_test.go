@@ -18,14 +18,20 @@ func TestAKeptApprovalSaysWhose(t *testing.T) {
 	form := b.gateForm(t, gate)
 	form.Set("verdict", "approve")
 	b.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusSeeOther)
-	k.claim(t, "publish").do(t, wire.RunCommand{Command: wire.CmdBaseMoved, BaseMoved: &wire.BaseMoved{NewBase: strings.Repeat("b", 40), Overlapping: []string{"a.txt"}}})
+	k.claim(t, "publish").do(t, wire.RunCommand{Command: wire.CmdBaseMoved, BaseMoved: &wire.BaseMoved{NewBase: strings.Repeat("b", 40), Overlapping: []string{"a.txt"}, Commits: 12}})
 	if ack := k.claim(t, "verify").verify(t); ack.Run.State != "PR_CREATING" {
 		t.Fatalf("after the base moved: %+v", ack)
 	}
-	const says = "The base moved; the patch is the same (same patch id), so Ana Approver’s approval was kept."
-	for _, path := range []string{"/runs/" + run, "/gates/" + gate} {
-		if words := b.get(t, path).want(t, http.StatusOK).page(t).Find("main").Text(); !strings.Contains(words, says) {
-			t.Errorf("%s does not say it", path)
+	const kept = "; the patch is the same (same patch id), so Ana Approver’s approval was kept."
+	for path, says := range map[string][]string{
+		"/runs/" + run:   {"The base moved" + kept, "The base branch moved by 12 commits and changed the same files"},
+		"/gates/" + gate: {"The base moved by 12 commits" + kept},
+	} {
+		words := b.get(t, path).want(t, http.StatusOK).page(t).Find("main").Text()
+		for _, text := range says {
+			if !strings.Contains(words, text) {
+				t.Errorf("%s does not say %q", path, text)
+			}
 		}
 	}
 }

@@ -188,7 +188,7 @@ func sayVerify(ev TimelineEvent, d payload) (Line, bool) {
 		return Line{Tone: ui.ToneWaiting, Text: "The result is ready. A person has to decide before it goes any further.",
 			Points: append(d.list("policy.reasons"), d.list("judge.reasons")...)}, true
 	case "approval_carried":
-		return Line{Tone: ui.ToneDone, Icon: ui.IconPolicy, Text: "The base moved; the patch is the same (same patch id), so " + keptApproval(d) + " kept.", Points: d.list("policy.reasons")}, true
+		return Line{Tone: ui.ToneDone, Icon: ui.IconPolicy, Text: "The base moved" + movedBy(d, " by %s") + "; the patch is the same (same patch id), so " + keptApproval(d) + " kept.", Points: d.list("policy.reasons")}, true
 	case "auto_pr_allowed":
 		return Line{Tone: ui.ToneDone, Icon: ui.IconPolicy, Text: "Policy let the pull request be opened without a person: every guard is met.", Points: d.list("guards")}, true
 	case "completion_condition_met":

@@ -89,6 +89,15 @@ func keptApproval(d payload) string {
 	return "the approvals of " + some(names) + " were"
 }
 
+// movedBy says by how many commits the base moved, in the words of format; it is empty where that is not known.
+func movedBy(d payload, format string) string {
+	n := d.num("commits")
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, ui.Count(n, "commit", "commits"))
+}
+
 // withNotes says how many notes for the agent an approval came with, and that none will read them where the run ends with it.
 func withNotes(d payload, to string) string {
 	n := d.num("note_count")
@@ -130,7 +139,7 @@ func sayPublish(ev TimelineEvent, d payload) (Line, bool) {
 		}
 		return l, true
 	case "base_moved":
-		l := Line{Tone: ui.ToneWaiting, Icon: ui.IconBranch, Text: "The base branch changed the same files; the patch is verified again on the new base.", Points: d.list("overlaps")}
+		l := Line{Tone: ui.ToneWaiting, Icon: ui.IconBranch, Text: "The base branch " + movedBy(d, "moved by %s and ") + "changed the same files; the patch is verified again on the new base.", Points: d.list("overlaps")}
 		if ev.To == "WAITING_FOR_APPROVAL" {
 			l.Text = "The base branch keeps changing the same files; a person has to decide how to go on."
 		}

@@ -97,6 +97,12 @@ func TestSentences(t *testing.T) {
 			"The agent delivered revision 2 of the patch, 2 files, +3 −1; the server parsed, scanned and stored it."},
 		"approval kept": {
 			web.TimelineEvent{Kind: "approval_carried", To: "PR_CREATING", Data: object{}}, "The base moved; the patch is the same (same patch id), so the earlier approval was kept."},
+		"approval kept over a number": {
+			web.TimelineEvent{Kind: "approval_carried", To: "PR_CREATING", Data: object{"commits": 12.0}}, "The base moved by 12 commits; the patch is the same (same patch id), so the earlier approval was kept."},
+		"base moved": {
+			web.TimelineEvent{Kind: "base_moved", To: "PATCH_READY", Data: object{}}, "The base branch changed the same files; the patch is verified again on the new base."},
+		"base moved by a number": {
+			web.TimelineEvent{Kind: "base_moved", To: "PATCH_READY", Data: object{"commits": 1.0}}, "The base branch moved by 1 commit and changed the same files; the patch is verified again on the new base."},
 		"approvals kept": {
 			web.TimelineEvent{Kind: "approval_carried", To: "PR_CREATING", Data: object{"deciders": []any{object{"name": "Ana"}, object{"name": "Ben"}}}}, "The base moved; the patch is the same (same patch id), so the approvals of Ana, Ben were kept."},
 		"approval of a plan": {

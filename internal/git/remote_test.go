@@ -367,4 +367,13 @@ func TestMergeConflict(t *testing.T) {
 	if mb, err := repo.MergeBase(t.Context(), left, right); err != nil || mb != base {
 		t.Fatalf("merge base %s, %v; want %s", mb, err, base)
 	}
+	// A branch that went on is counted; one whose history was written anew is not.
+	for pair, want := range map[[2]string]int{{base, left}: 1, {base, base}: 0, {left, right}: 0, {left, base}: 0} {
+		if n, err := repo.CommitsSince(t.Context(), pair[0], pair[1]); err != nil || n != want {
+			t.Errorf("%s to %s: %d commits, %v; want %d", pair[0], pair[1], n, err, want)
+		}
+	}
+	if _, err := repo.CommitsSince(t.Context(), base, "--all"); err == nil {
+		t.Error("an option was taken for a commit")
+	}
 }

@@ -182,6 +182,29 @@ func (r *Repo) ChangedFiles(ctx context.Context, a, b string) ([]string, error) 
 	return paths, nil
 }
 
+// CountedCommits is how many commits are counted at most.
+const CountedCommits = 100_000
+
+// CommitsSince counts by how many commits the branch went on from one commit to a later one. It is 0 where that is not so, because the
+// earlier one is no ancestor or there are more than CountedCommits.
+func (r *Repo) CommitsSince(ctx context.Context, earlier, later string) (int, error) {
+	if err := checkObject(earlier, later); err != nil {
+		return 0, err
+	}
+	out, err := r.run(ctx, call{op: "rev-list", args: []string{"rev-list", "--count", "--left-right", fmt.Sprintf("--max-count=%d", CountedCommits+1), earlier + "..." + later, "--"}})
+	if err != nil {
+		return 0, err
+	}
+	var gone, come int
+	if _, err := fmt.Sscan(string(out), &gone, &come); err != nil {
+		return 0, fmt.Errorf("count commits: %w", err)
+	}
+	if gone > 0 || come > CountedCommits {
+		return 0, nil
+	}
+	return come, nil
+}
+
 // MergeBase returns the best common ancestor of two commits.
 func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
 	if err := checkObject(a, b); err != nil {

@@ -82,11 +82,12 @@ type (
 		commandSeal
 		PR PullRequest
 	}
-	// BaseHasMoved says that the base changed files that the patch touches.
+	// BaseHasMoved says that the base changed files that the patch touches. Commits is 0 where it is not known.
 	BaseHasMoved struct {
 		commandSeal
 		NewBase  string
 		Overlaps []string
+		Commits  int
 	}
 	// EffectIsAmbiguous says that an effect may have happened and that the target
 	// cannot be asked. It is how the server reads operation_observed with the

@@ -65,7 +65,7 @@ func decide(r Run, c Command, f Facts) (Payload, error) {
 		attest, why := policy.Attest(f.Rules, f.Policy)
 		return PRCreatedEvent{PR: *f.PR, Attest: attest, Policy: words(f, why), AttestExpiresAt: f.attestBy()}, nil
 	case BaseHasMoved:
-		return BaseMovedEvent{NewBase: c.NewBase, Overlaps: c.Overlaps, Gate: f.gate(r, policy.GatePatch, nil)}, nil
+		return BaseMovedEvent{NewBase: c.NewBase, Overlaps: c.Overlaps, Commits: c.Commits, Gate: f.gate(r, policy.GatePatch, nil)}, nil
 	case BranchWasTouched:
 		return BranchTouchedEvent{Branch: c.Branch, SHA: c.SHA}, nil
 	case EffectIsAmbiguous:

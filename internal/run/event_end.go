@@ -17,6 +17,8 @@ type BaseMovedEvent struct {
 	sealed
 	NewBase  string   `json:"new_base"`
 	Overlaps []string `json:"overlaps"`
+	// Commits is by how many the base went on. It is 0 where that is not known, and not written then, as in events from before it was.
+	Commits int `json:"commits,omitzero"`
 	// Gate is used when the limit of base moves is reached.
 	Gate GateAsked `json:"gate"`
 }

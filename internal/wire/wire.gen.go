@@ -1062,6 +1062,9 @@ type AttemptFailed struct {
 
 // BaseMoved The base branch moved in files that the patch touches.
 type BaseMoved struct {
+	// Commits By how many commits it went on; absent where that is not known, as after a rewrite of its history.
+	Commits int `json:"commits,omitempty,omitzero"`
+
 	// NewBase Where it is now.
 	NewBase string `json:"new_base"`
 

@@ -214,7 +214,7 @@ func TestPublishMeetsPeople(t *testing.T) {
 	p = b.publishing(patch)
 	p.Publish.Branch = "agent/task_1/run_2"
 	b.server.assign(p)
-	if end := b.await(p.LeaseId); end.BaseMoved == nil || end.BaseMoved.NewBase != moved || !slices.Equal(end.BaseMoved.Overlapping, []string{"greeting.txt"}) {
+	if end := b.await(p.LeaseId); end.BaseMoved == nil || end.BaseMoved.NewBase != moved || !slices.Equal(end.BaseMoved.Overlapping, []string{"greeting.txt"}) || end.BaseMoved.Commits < 1 {
 		t.Fatalf("a moved base: %s %+v", end.Command, end.BaseMoved)
 	}
 	if refs := b.git("--git-dir="+b.bare(), "for-each-ref", "--format=%(refname)"); strings.Contains(refs, "run_2") {

@@ -153,9 +153,13 @@ func (s *session) baseMoved(remote git.Remote, plan *wire.PublishPlan) error {
 	if len(both) == 0 {
 		return nil
 	}
+	by, err := s.repo.CommitsSince(s.l.work, s.as.Patch.BaseCommit, head)
+	if err != nil {
+		by = 0 // a number for people; not to know it holds up nothing
+	}
 	s.keepLog()
 	s.l.facts.drain()
-	if err := s.l.step(wire.RunCommand{Command: wire.CmdBaseMoved, BaseMoved: &wire.BaseMoved{NewBase: head, Overlapping: both}}); err != nil {
+	if err := s.l.step(wire.RunCommand{Command: wire.CmdBaseMoved, BaseMoved: &wire.BaseMoved{NewBase: head, Overlapping: both, Commits: by}}); err != nil {
 		return err
 	}
 	// A server that takes the command ends the lease with it.
