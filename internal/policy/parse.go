@@ -13,6 +13,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 
 	"signalbox/internal/fault"
@@ -86,7 +87,11 @@ func parse(doc []byte, zone func(string) bool) (r Rules, problems []Problem) {
 			problems = []Problem{{Words: "the document is not readable YAML"}}
 		}
 	}()
-	file, err := parser.ParseBytes(doc, 0)
+	tokens := lexer.Tokenize(string(doc))
+	if line := tooDeep(tokens); line > 0 {
+		return r, []Problem{depthProblem(line)}
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return r, []Problem{syntaxProblem(err)}
 	}
