@@ -28,7 +28,7 @@ var (
 )
 
 // screenPlaces are the parts of pages that their pictures are about, where that is not the top.
-var screenPlaces = map[string]string{"gate_split": "#diff"}
+var screenPlaces = map[string]string{"gate_split": "#file-1"}
 
 func screenFile(name, theme string, width int64) string {
 	return fmt.Sprintf("%s-%s-%d.webp", name, theme, width)
