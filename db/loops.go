@@ -284,8 +284,7 @@ func (s *Store) OldItems(ctx context.Context, after uuid.UUID, limit int) ([]Old
 	}
 	out := make([]OldItem, 0, len(rows))
 	for _, r := range rows {
-		var l run.Limits
-		err := decode(r.Limits, &l, "limits")
+		l, err := knownLimits.parse(r.Limits)
 		out = append(out, OldItem{Ref{r.TenantID, r.RunID}, r.Version, r.Now.Sub(r.VisibleAt), l.QueueTimeout.Std(), err})
 	}
 	return out, nil
@@ -321,7 +320,7 @@ func (s *Store) ActiveRuns(ctx context.Context, after uuid.UUID, limit int) ([]A
 		if r.StopSignalAt != nil {
 			a.StopFor = r.Now.Sub(*r.StopSignalAt)
 		}
-		a.Broken = decode(r.Limits, &a.Limits, "limits")
+		a.Limits, a.Broken = knownLimits.parse(r.Limits)
 		out = append(out, a)
 	}
 	return out, nil

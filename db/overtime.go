@@ -9,7 +9,6 @@ import (
 
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
-	"signalbox/internal/run"
 )
 
 // Overtime is something that took time, beside the time it may take.
@@ -36,8 +35,8 @@ func (s *Store) SandboxOvertime(ctx context.Context, after uuid.UUID, limit int)
 	}
 	out := make([]Overtime, 0, len(rows))
 	for _, r := range rows {
-		var l run.Limits
-		o := Overtime{Ref: Ref{r.TenantID, r.RunID}, Lease: r.LeaseID, Key: r.RunID, Broken: decode(r.Limits, &l, "limits")}
+		l, err := knownLimits.parse(r.Limits)
+		o := Overtime{Ref: Ref{r.TenantID, r.RunID}, Lease: r.LeaseID, Key: r.RunID, Broken: err}
 		o.Took, o.Limit = seconds(r.SandboxSeconds), l.SandboxTime.Std()
 		if v := seconds(r.VerifierSeconds); l.VerifierTime > 0 && (o.Limit == 0 || l.VerifierTime.Std()-v < o.Limit-o.Took) {
 			o.Took, o.Limit = v, l.VerifierTime.Std()
@@ -55,8 +54,7 @@ func (s *Store) RunningSteps(ctx context.Context, after uuid.UUID, limit int) ([
 	}
 	out := make([]Overtime, 0, len(rows))
 	for _, r := range rows {
-		var l run.Limits
-		err := decode(r.Limits, &l, "limits")
+		l, err := knownLimits.parse(r.Limits)
 		out = append(out, Overtime{Ref: Ref{r.TenantID, r.RunID}, Key: r.ID, Took: r.Now.Sub(r.StartedAt), Limit: l.StepTimeout.Std(), Broken: err})
 	}
 	return out, nil
@@ -85,8 +83,7 @@ func (s *Store) WaitingRuns(ctx context.Context, after uuid.UUID, limit int) ([]
 	}
 	out := make([]Overtime, 0, len(rows))
 	for _, r := range rows {
-		var l run.Limits
-		err := decode(r.Limits, &l, "limits")
+		l, err := knownLimits.parse(r.Limits)
 		out = append(out, Overtime{Ref: Ref{r.TenantID, r.ID}, Version: r.Version, Key: r.ID, Took: time.Duration(r.ActiveMs)*time.Millisecond + r.Now.Sub(r.StateSince),
 			Limit: l.RunTimeout.Std(), Fails: l.RunTimeoutFails, Broken: err})
 	}
