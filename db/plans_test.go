@@ -7,7 +7,7 @@ import (
 	"signalbox/internal/run"
 )
 
-// R-Q-5: what every run asks is planned once for each connection. Postgres plans a statement anew each time as long as knowing its
+// What every run asks is planned once for each connection. Postgres plans a statement anew each time as long as knowing its
 // arguments makes a plan look cheaper than one for any arguments: a list of one id, where it would guess ten. To plan such a look-up
 // cost as much as to carry it out.
 func TestHotStatementsArePlannedOnce(t *testing.T) {

@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"reflect"
 	"sync"
 	"time"
@@ -109,6 +110,10 @@ type liveLook struct {
 	bodies map[bodyKey]*liveBody
 }
 
+// errLook is what a stage ended with that was broken off by a panic: whoever was first met that, and the others must not take what is
+// half made for the whole.
+var errLook = errors.New("a look that is shared was broken off")
+
 // lookTimed runs one stage of a look.
 func lookTimed(stage func(ctx context.Context) error) error {
 	ctx, stop := context.WithTimeout(context.Background(), lookTime)
@@ -127,6 +132,7 @@ func (s *server) readFirst(k *liveLook) error {
 		k.of.mu.Lock()
 		k.before, k.began = nil, now
 		k.of.mu.Unlock()
+		k.failed = errLook
 		k.failed = lookTimed(func(ctx context.Context) (err error) {
 			k.runLook, err = s.lookAt(ctx, k.of.key.tenant, k.of.key.run, now.UTC())
 			return err
@@ -138,6 +144,7 @@ func (s *server) readFirst(k *liveLook) error {
 // readCloser reads what changes without an event.
 func (s *server) readCloser(k *liveLook) error {
 	k.closer.Do(func() {
+		k.blurred = errLook
 		k.blurred = lookTimed(func(ctx context.Context) error { return s.lookCloser(ctx, &k.runLook) })
 		k.partsNo, k.ladders = k.of.count(&k.runLook)
 	})
@@ -147,6 +154,7 @@ func (s *server) readCloser(k *liveLook) error {
 // readAround reads the rest.
 func (s *server) readAround(k *liveLook) error {
 	k.around.Do(func() {
+		k.blind = errLook
 		k.blind = lookTimed(func(ctx context.Context) error { return s.lookAround(ctx, &k.runLook) })
 	})
 	return k.blind
@@ -180,6 +188,7 @@ func (s *server) body(k *liveLook, key bodyKey) *liveBody {
 	}
 	k.mu.Unlock()
 	b.once.Do(func() {
+		b.err = errLook
 		b.err = lookTimed(func(ctx context.Context) error { return s.makeBody(ctx, k, key, b) })
 	})
 	return b

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -68,5 +69,24 @@ func TestPartsAreNumbered(t *testing.T) {
 	}
 	if one, again, two := at(web.StepView{ID: "a"}), at(web.StepView{ID: "a"}), at(web.StepView{ID: "a", State: "ok"}); one != 1 || again != 1 || two != 2 {
 		t.Errorf("numbered %d, %d, %d", one, again, two)
+	}
+}
+
+// A stage of a look that was broken off is a failure for all who share it; none takes what is half made for the whole.
+func TestBrokenLookIsNobodys(t *testing.T) {
+	t.Parallel()
+	s, k := &server{}, &liveLook{of: &liveRun{}} // without a store each stage panics
+	for name, stage := range map[string]func(*liveLook) error{"first": s.readFirst, "closer": s.readCloser, "around": s.readAround} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: the one who reads does not meet the panic", name)
+				}
+			}()
+			t.Error(stage(k))
+		}()
+		if err := stage(k); !errors.Is(err, errLook) {
+			t.Errorf("%s: the next one is told %v", name, err)
+		}
 	}
 }

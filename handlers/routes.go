@@ -89,9 +89,11 @@ func (s *server) routes() []route {
 		decider   = access{kinds: []kind{person}}
 		admin     = access{kinds: []kind{person}, roles: []policy.Role{policy.RoleAdmin}}
 
-		reads     = access{kinds: []kind{person, token}, scope: wire.ScopeRead}
-		evidence  = access{kinds: []kind{person, token, worker}, scope: wire.ScopeRead}
-		asks      = access{kinds: []kind{person, token}, scope: wire.ScopeTasks, roles: []policy.Role{policy.RoleRequester, policy.RoleAdmin}}
+		reads    = access{kinds: []kind{person, token}, scope: wire.ScopeRead}
+		evidence = access{kinds: []kind{person, token, worker}, scope: wire.ScopeRead}
+		asks     = access{kinds: []kind{person, token}, scope: wire.ScopeTasks, roles: []policy.Role{policy.RoleRequester, policy.RoleAdmin}}
+		// A preview tells names and costs, as reading does, to those who may ask for work.
+		foresees  = access{kinds: []kind{person, token}, scope: wire.ScopeRead, roles: []policy.Role{policy.RoleRequester, policy.RoleAdmin}}
 		registers = access{kinds: []kind{person, token}, scope: wire.ScopeRepositories, roles: []policy.Role{policy.RoleAdmin}}
 		workers   = access{kinds: []kind{worker}}
 		anyToken  = access{kinds: []kind{person, token, worker}, scope: wire.ScopeRead}
@@ -208,7 +210,7 @@ func (s *server) routes() []route {
 
 		op("listTasks", reads, s.apiTasks),
 		op("createTask", asks, s.apiCreateTask),
-		op("previewTask", asks, s.apiPreviewTask),
+		op("previewTask", foresees, s.apiPreviewTask),
 		op("getTask", reads, s.apiTask),
 		op("submitTask", asks, s.apiSubmitTask),
 		op("cancelTask", asks, s.apiCancelTask),

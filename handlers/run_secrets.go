@@ -95,11 +95,7 @@ func (s *server) withoutSecrets(ctx context.Context, doc any) ([]byte, error) {
 
 // secretsAmong finds those of the texts that look like a secret, and the names of members that do; both by where they begin and end.
 func (s *server) secretsAmong(ctx context.Context, raw []byte, texts [][]int) (secrets [][]int, err error) {
-	var all strings.Builder
-	for _, at := range texts {
-		all.WriteString(asRead(raw, at))
-	}
-	if found, err := s.scanner.InText(ctx, all.String()); err != nil || !found {
+	if found, err := s.scanner.InText(ctx, together(raw, texts)); err != nil || !found {
 		return nil, err
 	}
 	for _, at := range texts {
@@ -119,7 +115,42 @@ func (s *server) secretsAmong(ctx context.Context, raw []byte, texts [][]int) (s
 		}
 		secrets = append(secrets, at[4:6])
 	}
+	if len(secrets) == 0 {
+		return s.secretsBetween(ctx, raw, texts)
+	}
 	return secrets, nil
+}
+
+// secretsBetween finds a secret that no text holds alone: one says what the next is, as an option and its value do. Where that is not two
+// neighbours either, all of the texts are left out.
+func (s *server) secretsBetween(ctx context.Context, raw []byte, texts [][]int) (secrets [][]int, err error) {
+	for n := range len(texts) - 1 {
+		found, err := s.scanner.InText(ctx, together(raw, texts[n:n+2]))
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			secrets = append(secrets, texts[n+1][4:6])
+		}
+	}
+	if len(secrets) > 0 {
+		return secrets, nil
+	}
+	for _, at := range texts {
+		secrets = append(secrets, at[4:6])
+	}
+	return secrets, nil
+}
+
+// together is the part of the document from the first text to the last, and then each as it reads.
+func together(raw []byte, texts [][]int) string {
+	var all strings.Builder
+	all.Write(raw[texts[0][0]:texts[len(texts)-1][1]])
+	all.WriteByte('\n')
+	for _, at := range texts {
+		all.WriteString(asRead(raw, at))
+	}
+	return all.String()
 }
 
 // asRead is a found text as it stands in the document, and name and value as they read without the document's escapes: a line break

@@ -58,7 +58,7 @@ func plant(t *testing.T, v reflect.Value, text string) (n int) {
 	return n
 }
 
-// R-UI-1: no field of a run's downloads carries a secret outside: run, effects, attempts, artifacts, gates, events, steps, and whatever
+// No field of a run's downloads carries a secret outside: run, effects, attempts, artifacts, gates, events, steps, and whatever
 // field comes later. A line break before it, which JSON writes as two letters, hides nothing.
 func TestDownloadsHoldNoSecret(t *testing.T) {
 	t.Parallel()
@@ -105,6 +105,10 @@ func TestSecretsInTwoParts(t *testing.T) {
 	}
 	if e := doc.Effects[0]; e.Parameters["api_key"] != "" || e.Result["number"] != "3" {
 		t.Errorf("effects: %v, %v", e.Parameters, e.Result)
+	}
+	raw, err := s.withoutSecrets(t.Context(), map[string]any{"argv": []string{"--api-key", value}, "goal": "Replace one word."})
+	if err != nil || strings.Contains(string(raw), value) || !strings.Contains(string(raw), `"--api-key"`) || !strings.Contains(string(raw), "Replace one word.") {
+		t.Errorf("a field of its own: %v: %s", err, raw)
 	}
 	key := []string{"one line", "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEowIBAAKCAQEA7bq2", 3), strings.Repeat("kZ8fQm1xT0vR5sYc9LdE", 3), "-----END RSA PRIVATE KEY-----"}
 	if got, err := s.unsecretLines(r, key); err != nil || len(got) != 1 || got[0] != leftOut {

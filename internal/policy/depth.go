@@ -11,9 +11,10 @@ import (
 const maxDepth = 32
 
 // tooDeep finds where a document nests deeper than that, before anything is parsed; 0 is nowhere. In brackets each one is a level; without
-// them each column is in which something begins that stands further right than what it belongs to.
+// them each column is in which something begins that stands further right than what it belongs to. A dash in brackets is no policy, but the
+// parser goes down for each one.
 func tooDeep(tokens token.Tokens) (line int) {
-	brackets, columns := 0, []int{}
+	brackets, dashes, columns := 0, 0, []int{}
 	for _, tk := range tokens {
 		if tk.Type == token.CommentType || tk.Position == nil {
 			continue
@@ -22,8 +23,14 @@ func tooDeep(tokens token.Tokens) (line int) {
 		case token.SequenceStartType, token.MappingStartType:
 			brackets++
 		case token.SequenceEndType, token.MappingEndType:
-			brackets = max(brackets-1, 0)
+			brackets, dashes = max(brackets-1, 0), 0
 			continue
+		case token.CollectEntryType:
+			dashes = 0
+		case token.SequenceEntryType:
+			if brackets > 0 {
+				dashes++
+			}
 		}
 		if brackets == 0 {
 			for len(columns) > 0 && columns[len(columns)-1] >= tk.Position.Column {
@@ -31,7 +38,7 @@ func tooDeep(tokens token.Tokens) (line int) {
 			}
 			columns = append(columns, tk.Position.Column)
 		}
-		if brackets+len(columns) > maxDepth {
+		if brackets+dashes+len(columns) > maxDepth {
 			return tk.Position.Line
 		}
 	}

@@ -33,15 +33,16 @@ func TestNestingIsBounded(t *testing.T) {
 		return deep
 	}
 	for name, doc := range map[string]func(levels int) string{
-		"lists":     func(n int) string { return strings.Repeat("[", n) },
-		"closed":    func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) },
-		"fields":    func(n int) string { return strings.Repeat("{", n) },
-		"both":      func(n int) string { return strings.Repeat("{a: [", n/2) },
-		"dashes":    func(n int) string { return strings.Repeat("- ", n) },
-		"questions": func(n int) string { return strings.Repeat("? ", n) },
-		"indented":  indented,
-		"mixed":     func(n int) string { return indented(n/2) + strings.Repeat(" ", n/2) + strings.Repeat("[", n/2) },
-		"comments":  func(n int) string { return strings.Repeat("[ # [\n", n) },
+		"lists":              func(n int) string { return strings.Repeat("[", n) },
+		"closed":             func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) },
+		"fields":             func(n int) string { return strings.Repeat("{", n) },
+		"both":               func(n int) string { return strings.Repeat("{a: [", n/2) },
+		"dashes":             func(n int) string { return strings.Repeat("- ", n) },
+		"dashes in brackets": func(n int) string { return "[" + strings.Repeat("- ", n) },
+		"questions":          func(n int) string { return strings.Repeat("? ", n) },
+		"indented":           indented,
+		"mixed":              func(n int) string { return indented(n/2) + strings.Repeat(" ", n/2) + strings.Repeat("[", n/2) },
+		"comments":           func(n int) string { return strings.Repeat("[ # [\n", n) },
 	} {
 		if tooDeep(doc(most - 6)) {
 			t.Errorf("%s: %d levels are too deep", name, most-6)

@@ -4142,7 +4142,8 @@ type ClientInterface interface {
 	// PreviewTaskWithBody What would become of a task, without submitting it
 	//
 	// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
-	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due. Since it tells
+	// names and costs, a token needs the scope `read`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4152,7 +4153,8 @@ type ClientInterface interface {
 	// PreviewTask What would become of a task, without submitting it
 	//
 	// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
-	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due. Since it tells
+	// names and costs, a token needs the scope `read`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5379,7 +5381,8 @@ func (c *Client) CreateTask(ctx context.Context, params *CreateTaskParams, body 
 // PreviewTaskWithBody What would become of a task, without submitting it
 //
 // Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
-// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due. Since it tells
+// names and costs, a token needs the scope `read`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5399,7 +5402,8 @@ func (c *Client) PreviewTaskWithBody(ctx context.Context, contentType string, bo
 // PreviewTask What would become of a task, without submitting it
 //
 // Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
-// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due. Since it tells
+// names and costs, a token needs the scope `read`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9412,7 +9416,8 @@ type ClientWithResponsesInterface interface {
 	// PreviewTaskWithBodyWithResponse What would become of a task, without submitting it
 	//
 	// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
-	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due. Since it tells
+	// names and costs, a token needs the scope `read`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9422,7 +9427,8 @@ type ClientWithResponsesInterface interface {
 	// PreviewTaskWithResponse What would become of a task, without submitting it
 	//
 	// Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
-	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+	// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due. Since it tells
+	// names and costs, a token needs the scope `read`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13431,7 +13437,8 @@ func (c *ClientWithResponses) CreateTaskWithResponse(ctx context.Context, params
 // PreviewTaskWithBodyWithResponse What would become of a task, without submitting it
 //
 // Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
-// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due. Since it tells
+// names and costs, a token needs the scope `read`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13447,7 +13454,8 @@ func (c *ClientWithResponses) PreviewTaskWithBodyWithResponse(ctx context.Contex
 // PreviewTaskWithResponse What would become of a task, without submitting it
 //
 // Which people would be asked, who they can be, whether work would begin, and what wait and cost are to be expected:
-// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due.
+// at this moment, under the policy in force. Nothing is stored. Each decision is made anew when it is due. Since it tells
+// names and costs, a token needs the scope `read`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
