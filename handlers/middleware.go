@@ -102,12 +102,13 @@ func (s *server) observe(next http.Handler) http.Handler {
 		r = r.WithContext(ctx)
 		rec.Header().Set("X-Request-Id", l.id)
 		defer func() {
+			broken := false
 			if p := recover(); p != nil {
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
 				l.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-				if rec.status == 0 {
+				if broken = rec.status != 0; !broken {
 					s.fail(rec, r, l.err)
 				}
 			}
@@ -117,6 +118,9 @@ func (s *server) observe(next http.Handler) http.Handler {
 			s.logRequest(r, rec, l)
 			_, pattern, _ := strings.Cut(l.route, " ")
 			s.served(r.Method, pattern, rec.status, time.Since(l.started))
+			if broken {
+				panic(http.ErrAbortHandler) // a part of the answer was sent: without this it would end as if it were whole
+			}
 		}()
 		next.ServeHTTP(rec, r)
 	})
