@@ -56,10 +56,14 @@ func (r *Repo) OldTexts(ctx context.Context, a, b string, limits OldLimits) ([]b
 func changedBlobs(raw []byte) []string {
 	var objects []string
 	seen := map[string]bool{}
-	for record := range bytes.SplitSeq(raw, []byte{0}) {
-		fields := strings.Fields(string(record))
+	for len(raw) > 0 {
+		// One header and one path by turns. A path may look like a header, so it is skipped unread.
+		var header []byte
+		header, raw, _ = bytes.Cut(raw, []byte{0})
+		_, raw, _ = bytes.Cut(raw, []byte{0})
+		fields := strings.Fields(string(header))
 		if len(fields) != 5 || !strings.HasPrefix(fields[0], ":100") || !strings.HasPrefix(fields[1], "100") || fields[2] == fields[3] || !IsObject(fields[2]) {
-			continue // a path, or not a text that changes
+			continue // not a text that changes
 		}
 		if !seen[fields[2]] {
 			seen[fields[2]], objects = true, append(objects, fields[2])

@@ -14,13 +14,16 @@ import (
 func TestOldTexts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
+	// Its name would be the record of a change of same.txt.
+	header := ":100644 100644 " + h.plain(h.dir, "hash-object", h.write(h.dir, "same", "same\n")) + " " + strings.Repeat("1", 40) + " M"
 	remote, base := h.upstream("app", map[string]string{
+		header:     "named like a header\n",
 		"crlf.dat": "a\r\nb\r\n", "no-end.txt": "one\ntwo", "empty.txt": "", "bin": "\x00\x01\x02\x03", "gone.txt": "bye\n", "same.txt": "same\n",
 		"twin-a.txt": "twin\n", "twin-b.txt": "twin\n", "large.txt": strings.Repeat("line\n", 300), "run.sh": "#!/bin/sh\n", "becomes-link": "file\n",
 		".gitattributes": "*.txt text eol=crlf ident\n* filter=x\n",
 	})
 	repo, work := h.run(remote, base)
-	for _, name := range []string{"crlf.dat", "no-end.txt", "empty.txt", "bin", "new.txt", "twin-a.txt", "twin-b.txt", "large.txt"} {
+	for _, name := range []string{"crlf.dat", "no-end.txt", "empty.txt", "bin", "new.txt", "twin-a.txt", "twin-b.txt", "large.txt", header} {
 		h.write(work, name, "changed\x00 by "+name)
 	}
 	for _, name := range []string{"gone.txt", "becomes-link"} {
@@ -48,7 +51,7 @@ func TestOldTexts(t *testing.T) {
 		content := h.plain(filepath.Join(h.root, "app.git"), "cat-file", "blob", base+":"+name)
 		size := h.plain(filepath.Join(h.root, "app.git"), "cat-file", "-s", base+":"+name)
 		object := h.plain(filepath.Join(h.root, "app.git"), "rev-parse", base+":"+name)
-		raw := map[string]string{"crlf.dat": "a\r\nb\r\n", "twin-a.txt": "twin\n", "large.txt": strings.Repeat("line\n", 300)}[name]
+		raw := map[string]string{"crlf.dat": "a\r\nb\r\n", "twin-a.txt": "twin\n", "large.txt": strings.Repeat("line\n", 300), header: "named like a header\n"}[name]
 		if raw == "" {
 			raw = content
 		}
@@ -57,15 +60,15 @@ func TestOldTexts(t *testing.T) {
 		}
 		return object + " blob " + size + "\n" + raw + "\n"
 	}
-	small := record("crlf.dat") + record("empty.txt")
+	small := record(header) + record("crlf.dat") + record("empty.txt")
 	for name, c := range map[string]struct {
 		limits git.OldLimits
 		want   string
 	}{
 		"all":                {git.OldLimits{Files: 100, FileBytes: 1 << 20, TotalBytes: 8 << 20}, small + record("large.txt") + record("no-end.txt") + record("twin-a.txt")},
 		"a file too large":   {git.OldLimits{Files: 100, FileBytes: 1000, TotalBytes: 8 << 20}, small + record("no-end.txt") + record("twin-a.txt")},
-		"too much together":  {git.OldLimits{Files: 100, FileBytes: 1 << 20, TotalBytes: 18}, small + record("no-end.txt")},
-		"too many files":     {git.OldLimits{Files: 3, FileBytes: 1 << 20, TotalBytes: 8 << 20}, small},
+		"too much together":  {git.OldLimits{Files: 100, FileBytes: 1 << 20, TotalBytes: 38}, small + record("no-end.txt")},
+		"too many files":     {git.OldLimits{Files: 4, FileBytes: 1 << 20, TotalBytes: 8 << 20}, small},
 		"nothing is allowed": {git.OldLimits{}, ""},
 	} {
 		if got := texts(c.limits); got != c.want {
