@@ -46,6 +46,8 @@ type Config struct {
 	Hook func(point string)
 	// SkipProbe starts without trying to break out of the sandbox first. Only tests of other things set it.
 	SkipProbe bool
+	// OldTextsTime is how long the old texts beside a patch may hold up its hand-in; 0 means 30 seconds. Only tests set it.
+	OldTextsTime time.Duration
 }
 
 // The points at which Hook is called, in the order of a whole run.

@@ -2,9 +2,11 @@ package worker_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -94,6 +96,18 @@ func TestOldTextsThatAreNotTaken(t *testing.T) {
 	b.patch(b.execute())
 	if b.server.refused == 0 || len(b.server.stored(wire.ArtifactKindBaseTexts)) != 0 {
 		t.Errorf("%d times refused, %d stored", b.server.refused, len(b.server.stored(wire.ArtifactKindBaseTexts)))
+	}
+}
+
+// A server that is too busy for the old texts, which a worker asks again and again, gets its patch all the same.
+func TestOldTextsDoNotHoldUpThePatch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, goodAgent)
+	b.server.refuseKind, b.server.refuseWith, b.cfg.OldTextsTime = wire.ArtifactKindBaseTexts, http.StatusServiceUnavailable, time.Second
+	b.start()
+	b.patch(b.execute())
+	if n := len(b.server.stored(wire.ArtifactKindBaseTexts)); n != 0 {
+		t.Errorf("%d were stored", n)
 	}
 }
 

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -41,6 +42,7 @@ type contractServer struct {
 	answers    map[string]answer
 	artifacts  map[string][]byte
 	refuseKind wire.ArtifactKind // uploads of this kind are refused, and counted
+	refuseWith int               // the status of that; 0 means 422
 	refused    int
 	kinds      []wire.Artifact
 	steps      []wire.StepReport
@@ -332,7 +334,7 @@ func (s *contractServer) upload(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.refused++
 		s.mu.Unlock()
-		problem(w, http.StatusUnprocessableEntity, wire.Problem{})
+		problem(w, cmp.Or(s.refuseWith, http.StatusUnprocessableEntity), wire.Problem{})
 		return
 	}
 	id := "art_" + digest[:12] + q.Get("kind")
