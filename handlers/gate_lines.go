@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
@@ -13,22 +14,28 @@ import (
 	"signalbox/web"
 )
 
-// around finds the lines outside a patch's hunks in what its worker stored of the old files. That is untrusted, and only shown
-// where package patch knows it for sure. Without it the patch can be read and decided all the same, so that what goes wrong here
-// is noted and no failure of the page.
-func (s *server) around(r *http.Request, p gatePatch) func(int) (patch.Around, bool) {
-	var base patch.Base
-	read := false
-	return func(file int) (patch.Around, bool) {
-		if !read {
-			base, read = s.oldTexts(r, p), true
-		}
-		return p.parsed.Around(file, base)
+// around finds the lines outside a patch's hunks in what its worker stored of the old files, and reads that at once. It is
+// untrusted, and only shown where package patch knows it for sure. It is nil where none of the files, counted from 0, can have such
+// lines. Without it the patch can be read and decided all the same, so that what goes wrong here is noted and no failure of the page.
+func (s *server) around(r *http.Request, p gatePatch, files ...int) func(int) (patch.Around, bool) {
+	if !slices.ContainsFunc(files, p.parsed.HasAround) {
+		return nil
 	}
+	base := s.oldTexts(r, p)
+	return func(file int) (patch.Around, bool) { return p.parsed.Around(file, base) }
+}
+
+// allFiles are the files of a patch, counted from 0.
+func (p gatePatch) allFiles() []int {
+	all := make([]int, len(p.parsed.Facts().Files))
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // oldTexts reads what the patch's files were before it, as far as it is stored.
-func (s *server) oldTexts(r *http.Request, p gatePatch) patch.Base {
+func (s *server) oldTexts(r *http.Request, p gatePatch) *patch.Base {
 	tenant, name := who(r).tenant, patch.BaseName(p.artifact.SHA256)
 	artifacts, err := s.store.Artifacts(r.Context(), tenant, p.artifact.Run)
 	if err != nil {
@@ -71,7 +78,7 @@ func (s *server) getGateLines(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := r.URL.Query()
 	from, to := web.LineStretch(q)
-	options := web.DiffOptions{Gate: typeid.Format(typeid.Gate, id), View: web.DiffChoiceOf(q), Around: s.around(r, *p)}
+	options := web.DiffOptions{Gate: typeid.Format(typeid.Gate, id), View: web.DiffChoiceOf(q), Around: s.around(r, *p, n-1)}
 	data, ok := web.NewLines(n, p.parsed.Facts().Files[n-1].Path(), from, to, options)
 	if !ok {
 		return missing

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -177,5 +179,31 @@ func TestLinesAroundAChange(t *testing.T) {
 		if shown := doc.Find("#file-5 tr.dctx, #file-1 tr.dctx").Length(); shown != 12+n {
 			t.Errorf("lines=%.20s shows %d lines", lines, shown)
 		}
+	}
+
+	// All is read when the first part of the page is sent: what is gone by then is shown all the same.
+	cut := &flushed{ResponseRecorder: httptest.NewRecorder(), first: func() { must(t, os.RemoveAll(w.blobs)) }}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/gates/"+gate+"?lines=1-1-26", nil)
+	for _, c := range b.Jar.Cookies(r.URL) {
+		r.AddCookie(c)
+	}
+	w.app.ServeHTTP(cut, r)
+	whole = answer{cut.Result(), cut.Body.String()}.want(t, http.StatusOK).page(t)
+	if n := whole.Find("#file-1 tr.dctx").Length(); n != 6+26 || cut.first != nil {
+		t.Errorf("%d lines are shown, and the page was sent in parts: %v", n, cut.first == nil)
+	}
+}
+
+// flushed is an answer that does something when its first part is sent.
+type flushed struct {
+	*httptest.ResponseRecorder
+	first func()
+}
+
+// Flush implements http.Flusher.
+func (f *flushed) Flush() {
+	if f.first != nil {
+		f.first()
+		f.first = nil
 	}
 }

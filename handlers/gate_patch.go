@@ -104,7 +104,7 @@ func (s *server) diffView(r *http.Request, g gate, p gatePatch, notes *web.LineN
 	if err != nil {
 		return nil, err
 	}
-	options.Notes, options.Around = notes, s.around(r, p)
+	options.Notes, options.Around = notes, s.around(r, p, p.allFiles()...)
 	var since *web.SinceView
 	if g.info.Kind == run.GatePatch && options.View.Since > 0 && options.View.Since < g.info.Revision {
 		if since, err = s.since(r, g, p, options.View); err != nil {
@@ -239,7 +239,7 @@ func (s *server) gateFile(r *http.Request, fragment bool) (web.GateFilePageData,
 		options.Notes.File = 0
 	}
 	data = web.GateFilePageData{GateID: options.Gate, Title: info.TaskTitle, Files: len(p.parsed.Facts().Files), View: options.View, RawURL: options.RawURL}
-	options.Around = s.around(r, *p)
+	options.Around = s.around(r, *p, n-1)
 	data.File, data.SpaceOnly = web.NewDiffFile(file, options)
 	data.Switches, data.Ticks = options.FileSwitches(n), web.CountTicks(options.Ticks)
 	return data, nil

@@ -50,6 +50,8 @@ type world struct {
 	log       *syncBuffer
 	forge     string
 	artifacts *artifact.Store
+	blobs     string // the folder of the artifacts
+	app       http.Handler
 	vitals    *syncBuffer // what browsers told, a line for each
 }
 
@@ -86,7 +88,8 @@ func newWorld(t *testing.T) *world {
 	done := make(chan struct{})
 	go func() { defer close(done); w.hub.Run(hubCtx) }()
 	t.Cleanup(func() { stop(); <-done })
-	artifacts, err := artifact.Open(ctx, "file://"+filepath.Join(t.TempDir(), "blobs"))
+	w.blobs = filepath.Join(t.TempDir(), "blobs")
+	artifacts, err := artifact.Open(ctx, "file://"+w.blobs)
 	must(t, err)
 	t.Cleanup(func() { must(t, artifacts.Close()) })
 	w.artifacts = artifacts
@@ -99,7 +102,7 @@ func newWorld(t *testing.T) *world {
 		Vitals: func(route, vital string, value float64) { fmt.Fprintf(w.vitals, "%s %s %g\n", route, vital, value) },
 	})
 	must(t, err)
-	server.Config.Handler = h
+	server.Config.Handler, w.app = h, h
 	server.Start()
 	t.Cleanup(func() { h.Drain(); server.Close() })
 

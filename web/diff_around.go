@@ -56,8 +56,11 @@ func joined(list []LineRange) LineRanges {
 	return LineRanges(strings.Join(words, "."))
 }
 
-// with are the ranges and one more.
-func (s LineRanges) with(r LineRange) LineRanges { return joined(append(s.all(), r)) }
+// with are the ranges and one more; false where an address names no more of them.
+func (s LineRanges) with(r LineRange) (LineRanges, bool) {
+	more := joined(append(s.all(), r))
+	return more, strings.Count(string(more), ".") < maxLineRanges
+}
 
 // stretch is lines of one file of which all are named, or none.
 type stretch struct {
@@ -198,7 +201,10 @@ func offers(f DiffFile, p GapPart, above, below bool) (list []LineOffer) {
 	n := p.To - p.From + 1
 	offer := func(text string, from, to int) {
 		c := f.View
-		c.Lines = c.Lines.with(LineRange{f.N, from, to})
+		var ok bool
+		if c.Lines, ok = c.Lines.with(LineRange{f.N, from, to}); !ok {
+			return // the link would not show them
+		}
 		page := GateURL(f.Gate) + c.query()
 		if f.Alone {
 			page = GateFileURL(f.Gate, f.N, c)
@@ -232,6 +238,9 @@ type LinesData struct {
 // NewLines are the lines of the nth file that an address asks about; false where they are in no gap, or not known.
 func NewLines(n int, path string, from, to int, o DiffOptions) (LinesData, bool) {
 	file := DiffFile{N: n, Path: path, Gate: o.Gate, View: o.View, Alone: true}
+	if o.Around == nil {
+		return LinesData{}, false
+	}
 	around, ok := o.Around(n - 1)
 	if !ok {
 		return LinesData{}, false

@@ -85,3 +85,38 @@ func TestNoLinesAroundPartsOfHunks(t *testing.T) {
 		}
 	}
 }
+
+// Where an address names as many ranges as it may, it offers no step that it could not show, and still those that touch what is
+// shown.
+func TestNoOfferBeyondTheMostRanges(t *testing.T) {
+	t.Parallel()
+	ranges := func(n int) (all []string) {
+		all = []string{"1-7-26"}
+		for i := 1; i < n; i++ {
+			all = append(all, fmt.Sprintf("2-%d-%d", 2*i, 2*i))
+		}
+		return all
+	}
+	for n, want := range map[int]string{
+		49: "(1-4: Show all 4 lines) @@ 7-26 (27-60: Show 20 lines below, Show 20 lines above, Show all 34 lines) @@ (63-90: Show 20 lines below, Show all 28 lines)",
+		50: "(1-4: ) @@ 7-26 (27-60: Show 20 lines below, Show all 34 lines) @@ (63-90: )",
+	} {
+		file := sampleAround(t, web.DiffChoiceOf(url.Values{"lines": {strings.Join(ranges(n), ".")}}))
+		if d := cmp.Diff(want, outline(file)); d != "" {
+			t.Errorf("%d ranges (-want +got):\n%s", n, d)
+		}
+		for _, gap := range file.Gaps {
+			for _, p := range gap {
+				for _, o := range p.Offers {
+					u, err := url.Parse(o.Href)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if from, lines := strings.TrimPrefix(u.Fragment, "file-1-R"), string(web.DiffChoiceOf(u.Query()).Lines); lines != u.Query().Get("lines") {
+						t.Errorf("%d ranges: the offer at line %s leads to %s, of which %s is shown", n, from, u.Query().Get("lines"), lines)
+					}
+				}
+			}
+		}
+	}
+}

@@ -73,6 +73,10 @@ func TestAround(t *testing.T) {
 		"a wild size":                 {changeOf(blob(old), middle("\n")), blob(old) + " blob 99999999999999999999\n" + old, nil},
 		"hunks that say otherwise":    {changeOf(blob(old), strings.Replace(middle("\n"), " line 20", " line XX", 1)), batch(blob(old), old), nil},
 		"hunks beyond the end":        {changeOf(blob(old), "@@ -31 +31,2 @@\n line 31\n+x\n"), batch(blob(old), old), nil},
+		"no old lines, far beyond":    {changeOf(blob(old), "@@ -1000,0 +1001,1 @@\n+x\n"), batch(blob(old), old), nil},
+		"no old lines, beyond":        {changeOf(blob(old), "@@ -31,0 +32,1 @@\n+x\n"), batch(blob(old), old), nil},
+		"no old lines, at the end":    {changeOf(blob(old), "@@ -30,0 +31,1 @@\n+x\n"), batch(blob(old), old), []patch.Gap{{Old: 1, New: 1, Lines: 30}, {Old: 31, New: 32}}},
+		"without a name":              {nothing + "--- a/a.txt\n+++ b/a.txt\n" + middle("\n"), batch("", old), nil},
 		"other line ends":             {changeOf(blob(crlf), middle("\n")), batch(blob(crlf), crlf), nil},
 		"new numbers that do not fit": {changeOf(blob(old), strings.Replace(middle("\n"), "+21,3", "+20,3", 1)), batch(blob(old), old), nil},
 		"hunks in the wrong order":    {changeOf(blob(old), "@@ -20 +20,2 @@\n line 20\n+x\n@@ -9 +10,2 @@\n line 9\n+y\n"), batch(blob(old), old), nil},
@@ -125,5 +129,41 @@ func TestLinesAroundAreShownAsThoseOfHunks(t *testing.T) {
 	}
 	if got := around.Lines(0, 1, 9, &left); len(got) != 0 {
 		t.Errorf("an empty gap has %d lines", len(got))
+	}
+}
+
+// Many files may name one text of very many lines: it is split once, and a page makes so many lines and no more.
+func TestTextsAreSplitOnceAndWithinBounds(t *testing.T) {
+	t.Parallel()
+	var raw, texts strings.Builder
+	files := 0
+	change := func(text string, times int) {
+		texts.WriteString(batch(blob(text), text))
+		for range times {
+			files++
+			raw.WriteString(strings.ReplaceAll(changeOf(blob(text), "@@ -0,0 +1 @@\n+x\n"), "a.txt", fmt.Sprint(files)))
+		}
+	}
+	large := strings.Repeat("\n", patch.MaxBaseLines/2-1)
+	change(large, 300)
+	change(large+"\n", 2) // this and the one before are one line more than the bound
+	change("small\n", 1)
+	p, err := patch.Parse([]byte(raw.String()), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := patch.ParseBase([]byte(texts.String()))
+	for i := range 300 {
+		if _, ok := p.Around(i, base); !ok {
+			t.Fatalf("file %d of the 300 that name one text is not known", i)
+		}
+	}
+	for i, want := range map[int]bool{300: false, 301: false, 302: true} {
+		if _, ok := p.Around(i, base); ok != want {
+			t.Errorf("file %d: %v", i, ok)
+		}
+	}
+	if _, ok := p.Around(300, patch.ParseBase([]byte(texts.String()))); !ok {
+		t.Error("a page of its own does not know the file's lines")
 	}
 }
