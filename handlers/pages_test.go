@@ -91,7 +91,7 @@ func inspect(t testing.TB, path string, page *goquery.Document) {
 			return
 		}
 		// To keep or discard a draft, to tick a file, to put a gate off or pass it on, to name or forget a view, or to put a hint away, twice is to do it once.
-		if strings.Contains(action, "/notes") || strings.Contains(action, "/viewed") || strings.HasSuffix(action, "/turn") || action == "/views" || action == "/views/delete" || action == "/hints/dismiss" {
+		if strings.Contains(action, "/notes") || strings.Contains(action, "/viewed") || strings.HasSuffix(action, "/turn") || action == "/inbox/turns" || action == "/views" || action == "/views/delete" || action == "/hints/dismiss" {
 			return
 		}
 		if key, _ := f.Find("input[name=idempotency_key]").Attr("value"); len(key) < 8 && f.AttrOr("data-discards", "") == "" {

@@ -126,6 +126,7 @@ func (s *server) routes() []route {
 
 		// My turn, and what is decided there.
 		page(get, "/inbox", member, s.getInbox),
+		page(post, "/inbox/turns", decider, s.postTurns),
 		page(get, "/gates/{id}", member, s.getGate),
 		page(get, "/gates/{id}/stream", member, s.streamGate),
 		page(get, "/gates/{id}/files/{n}", member, s.getGateFile),

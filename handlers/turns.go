@@ -22,7 +22,7 @@ func snoozes(now time.Time) []web.Option {
 	return []web.Option{
 		{Value: "1h", Label: "in an hour"}, {Value: "4h", Label: "in 4 hours"},
 		{Value: "tomorrow", Label: "tomorrow, 09:00 UTC"}, {Value: "monday", Label: "Monday " + nextMonday(now).Format("2 January") + ", 09:00 UTC"},
-		{Value: "revision", Label: "a new revision comes"},
+		{Value: "revision", Label: "when a new revision comes"},
 	}
 }
 

@@ -81,6 +81,7 @@ func hostilePages(t *testing.T, payload string, all bool) map[string]templ.Compo
 		"task":         bad(sampleTask(), web.TaskPage, payload, all),
 		"runs":         bad(web.RunsPageData{Shell: shell(), Rows: sampleRows()}, web.RunsPage, payload, all),
 		"bulk":         bad(bulkQuestion(), web.BulkCancelPage, payload, all),
+		"bulk turns":   bad(bulkTurnsAnswer(), web.BulkTurnsPage, payload, all),
 		"bulk result":  bad(bulkAnswer(), web.BulkCancelPage, payload, all),
 		"run":          bad(sampleRunPage(), web.RunPage, payload, all),
 		"run failed":   bad(failedRun(), web.RunPage, payload, all),

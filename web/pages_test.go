@@ -38,8 +38,9 @@ func pages(t *testing.T) map[string]templ.Component {
 		"inbox_group": web.InboxPage(groupedInbox()),
 		"inbox_empty": web.InboxPage(web.InboxPageData{Shell: withTurns(0), Recent: []web.InboxDecided{
 			{GateID: "gate_4", Kind: "patch", State: "satisfied", Title: "Drop support for Go 1.24", Repository: repo, By: "Ben Approver", At: ago(12 * time.Minute)}}}),
-		"tasks":       web.TasksPage(sampleTasks()),
-		"tasks_empty": web.TasksPage(web.TasksPageData{Shell: askingShell()}),
+		"inbox_result": web.BulkTurnsPage(bulkTurnsAnswer()),
+		"tasks":        web.TasksPage(sampleTasks()),
+		"tasks_empty":  web.TasksPage(web.TasksPageData{Shell: askingShell()}),
 		"task_new": web.NewTaskPage(web.NewTaskPageData{
 			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo}, {Value: "repo_2", Label: "acme/tools"}}, Modes: web.CompletionModes("pr_created"), Risks: web.LeastRisks("HIGH"),
 			IdempotencyKey: "K2", Preview: samplePreview(policy.RiskHigh),
@@ -154,6 +155,13 @@ func bulkQuestion() web.BulkCancelPageData {
 	}
 	d.Skipped = []web.BulkRun{{RunRow: rows[4], Why: "It had already ended: succeeded."}}
 	return d
+}
+
+func bulkTurnsAnswer() web.BulkTurnsPageData {
+	return web.BulkTurnsPageData{
+		Shell: shell(), More: true, Most: 200, Done: []web.BulkTurn{{GateID: gateID, Title: goal, Why: web.TurnDone("snooze")}, {GateID: "gate_2", Title: "Sort the imports", Why: web.TurnDone("claim")}},
+		Failed: []web.BulkTurn{{GateID: "gate_9", Why: "There is no such gate."}, {GateID: "gate_5", Title: "Rename the health endpoint", Why: "Nothing was changed: nobody is asked here any more, the gate is satisfied."}},
+	}
 }
 
 func bulkAnswer() web.BulkCancelPageData {

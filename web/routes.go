@@ -75,6 +75,7 @@ import (
 const (
 	HomeURL         = "/"
 	InboxURL        = "/inbox"
+	InboxTurnsURL   = "/inbox/turns"
 	LoginURL        = "/login"
 	LogoutURL       = "/logout"
 	PreferencesURL  = "/preferences"

@@ -254,7 +254,7 @@ func sampleInbox() web.InboxPageData {
 	late := plan
 	late.GateID, late.Title, late.Risk, late.RiskReason, late.Why = "gate_5", "Rename the health endpoint", "LOW", "The task says so; policy found nothing more.", "You hold the role approver."
 	late.Repository, late.WaitingSince, late.ExpiresAt, late.QuorumHave, late.QuorumNeed = "acme/tools", ago(60*time.Hour), now.Add(12*time.Hour), 1, 2
-	take := web.TurnView{MayTake: true, MayPass: true, People: []web.Option{{Value: "usr_1", Label: "Ben Approver"}}, Until: []web.Option{{Value: "1h", Label: "in an hour"}, {Value: "revision", Label: "a new revision comes"}}}
+	take := web.TurnView{MayTake: true, MayPass: true, People: []web.Option{{Value: "usr_1", Label: "Ben Approver"}}, Until: []web.Option{{Value: "1h", Label: "in an hour"}, {Value: "revision", Label: "when a new revision comes"}}}
 	plan.Turn, late.Turn, item.Turn = take, take, take
 	item.Turn.On, late.Turn.GivenBy, other.Turn = []web.OnIt{{Name: "Ben Approver", Until: now.Add(20 * time.Minute)}}, "Ben Approver", web.TurnView{MayTake: true, PassedTo: "Ben Approver"}
 	snoozed := plan

@@ -39,3 +39,15 @@ func snoozeWords(t TurnView) string {
 func onWords(o OnIt) string {
 	return o.Name + " is on it until " + o.Until.UTC().Format("15:04 UTC") + "."
 }
+
+// TurnDone says that something was done about a turn.
+func TurnDone(do string) string {
+	switch do {
+	case "snooze":
+		return "Snoozed."
+	case "claim":
+		return "Others see for half an hour that you are on it."
+	default:
+		return "You are not on it any more."
+	}
+}
