@@ -10,7 +10,7 @@ import (
 	"signalbox/internal/git"
 )
 
-// R-UI-2, 2.3: what stands around a change comes from the objects of the base, byte for byte, within limits.
+// 2.3: what stands around a change comes from the objects of the base, byte for byte, within limits.
 func TestOldTexts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
