@@ -97,7 +97,7 @@ generate-check:
 
 bench: setup build ## print rates and latencies beside a bare pgbench of the same statements
 	@go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./internal/bench
-	@go test -run '^(TestManyViewersMissNothing|TestPagesStandStill)$$' -count=1 -p 1 -parallel 1 -v ./internal/e2e | grep -E '^(U[0-9]|---|FAIL)'
+	@SIGNALBOX_TEST_LONG=1 go test -run '^(TestManyViewersMissNothing|TestPagesStandStill|TestLargePagesDoNotFreeze)$$' -count=1 -p 1 -parallel 1 -v ./internal/e2e | grep -E '^(U[0-9]|---|FAIL)'
 
 clean: ## remove what was built
 	@rm -rf bin .build
