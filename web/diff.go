@@ -19,6 +19,20 @@ type DiffView struct {
 	Ticks    *TickCount // nil: nobody is asked
 }
 
+// longPatch is how many lines a browser lays out at once without being held up. Beyond it, those out of sight wait until they are
+// scrolled to, at the price of a page whose length is a guess until then.
+const longPatch = 400
+
+func (d DiffView) long() bool {
+	n := 0
+	for _, f := range d.Files {
+		for _, h := range f.Hunks {
+			n += len(h.Lines)
+		}
+	}
+	return n > longPatch
+}
+
 // DiffChoice is how a person wants to look at a patch. It is in the address and changes nothing about what is decided.
 type DiffChoice struct {
 	Split       bool
