@@ -219,10 +219,12 @@
 			});
 		},
 	};
+	const sending = new Map(); // what is on its way, by text area
 	const save = async (area, leaving) => {
-		const text = area.value;
+		const text = area.value, stop = new AbortController();
+		if (!leaving) sending.set(area, stop);
 		try {
-			const answer = await fetch("/drafts/" + area.dataset.draft, { method: "POST", keepalive: leaving, redirect: "manual", body: new URLSearchParams({ text }) });
+			const answer = await fetch("/drafts/" + area.dataset.draft, { method: "POST", keepalive: leaving, redirect: "manual", signal: stop.signal, body: new URLSearchParams({ text }) });
 			if (answer.status !== 204 || area.value !== text || !unsaved.delete(area)) return;
 			tab.drop((key) => key === nameOf(area));
 		} catch { return; } // the copy in this tab stays
@@ -249,6 +251,7 @@
 		for (const area of e.target.elements) {
 			if (!area.matches(drafts) || !area.value) continue;
 			unsaved.delete(area);
+			sending.get(area)?.abort(); // what arrives after the form would be kept although it was sent
 			tab.keep(area, true);
 		}
 	}, true);
