@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/db"
 	"signalbox/internal/dbtest/drive"
 	"signalbox/internal/fault"
@@ -122,4 +124,24 @@ func TestHeartbeatsTogether(t *testing.T) {
 		}
 	}
 	wg.Wait()
+}
+
+// However many steps a run has, its page shows the newest: they are looked up from the end, in their order.
+func TestLastSteps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	at := w.at(t, run.Executing)
+	w.write(t, `INSERT INTO steps (id, tenant_id, run_id, attempt_no, lease_id, phase, call_id, kind, name, state, started_at)
+		SELECT gen_random_uuid(), tenant_id, id, attempt_no, lease_id, 'execute', 'many-' || n, 'tool', 'step ' || n, 'SUCCEEDED', now() FROM runs, generate_series(1, 2500) n WHERE id = $1 ORDER BY n`, at.Ref.Run)
+	last := got(w.Store.LastSteps(t.Context(), w.Tenant, at.Ref.Run, 3))(t)
+	var names []string
+	for _, s := range last {
+		names = append(names, s.Name)
+	}
+	if d := cmp.Diff([]string{"step 2498", "step 2499", "step 2500"}, names); d != "" {
+		t.Errorf("the last steps (-want +got):\n%s", d)
+	}
+	if n := len(got(w.Store.LastSteps(t.Context(), w.Tenant, at.Ref.Run, 10_000))(t)); n < 2500 {
+		t.Errorf("%d steps", n)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,6 +63,19 @@ func (s *Store) Steps(ctx context.Context, tenant, id uuid.UUID, after int64, li
 	}
 	var all []StepInfo
 	for _, r := range rows {
+		all = append(all, toStep(sqlc.PageStepRow(r)))
+	}
+	return all, nil
+}
+
+// LastSteps lists the newest steps of a run, at most limit, in the order in which the server learned of them.
+func (s *Store) LastSteps(ctx context.Context, tenant, id uuid.UUID, limit int32) ([]StepInfo, error) {
+	rows, err := s.q.LastSteps(ctx, s.pool, tenant, id, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the last steps: %w", err)
+	}
+	all := make([]StepInfo, 0, len(rows))
+	for _, r := range slices.Backward(rows) {
 		all = append(all, toStep(sqlc.PageStepRow(r)))
 	}
 	return all, nil

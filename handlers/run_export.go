@@ -239,12 +239,12 @@ func (s *server) exportGates(r *http.Request, info db.RunInfo, doc *runExport) e
 
 // diagnoseSteps are the newest steps, with the tails of their logs as far as they fit.
 func (s *server) diagnoseSteps(r *http.Request, info db.RunInfo) ([]stepDiagnosis, error) {
-	steps, err := s.store.Steps(r.Context(), info.Tenant, info.ID, 0, 2000)
+	steps, err := s.store.LastSteps(r.Context(), info.Tenant, info.ID, bundleSteps)
 	if err != nil {
 		return nil, err
 	}
 	all, room := []stepDiagnosis{}, bundleTailBytes
-	for _, step := range steps[max(len(steps)-bundleSteps, 0):] {
+	for _, step := range steps {
 		d := stepDiagnosis{Name: step.Name, Kind: step.Kind, State: string(step.State), Attempt: step.AttemptNo, Started: step.StartedAt, Ended: step.FinishedAt, ExitCode: step.ExitCode, Summary: step.Summary}
 		tail, total, err := s.stepTail(r.Context(), info.Tenant, info.ID, step)
 		if err != nil {

@@ -55,11 +55,11 @@ func (s *server) runParts(ctx context.Context, info db.RunInfo, gates []db.GateI
 	for _, g := range gates {
 		data.Gates = append(data.Gates, gateRef(g))
 	}
-	steps, err := s.store.Steps(ctx, info.Tenant, info.ID, 0, 2000)
+	steps, err := s.store.LastSteps(ctx, info.Tenant, info.ID, maxSteps)
 	if err != nil {
 		return data, err
 	}
-	for _, step := range steps[max(len(steps)-maxSteps, 0):] {
+	for _, step := range steps {
 		v := stepView(step)
 		v.Superseded = step.AttemptNo < info.AttemptNo
 		if step.State == run.StepRunning || step.State == run.StepFailed || step.State == run.StepTimedOut {

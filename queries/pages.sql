@@ -141,6 +141,11 @@ WHERE a.tenant_id = $1 AND a.run_id = $2 ORDER BY a.attempt_no;
 SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
 FROM steps WHERE tenant_id = @tenant_id AND run_id = @run_id AND steps.seq > @after::bigint ORDER BY steps.seq LIMIT @count;
 
+-- name: LastSteps :many
+-- The newest steps of a run, the newest first.
+SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
+FROM steps WHERE tenant_id = @tenant_id AND run_id = @run_id ORDER BY steps.seq DESC LIMIT @count;
+
 -- name: PageStep :one
 SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
 FROM steps WHERE tenant_id = $1 AND run_id = $2 AND id = $3;

@@ -267,7 +267,8 @@
 	});
 	const restore = () => each(drafts, (area) => {
 		const copy = unsaved.has(area) ? null : tab.read(area);
-		if (!copy) return;
+		// A plain form that was sent is leaving the page: what is swapped in meanwhile is no reason to keep its text again.
+		if (!copy || copy.sent && !area.form?.hasAttribute("hx-post")) return;
 		if (copy.at < Number(area.dataset.kept || 0)) { // the server has what came later
 			tab.drop((key) => key === nameOf(area));
 			return;

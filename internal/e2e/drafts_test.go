@@ -85,6 +85,30 @@ func TestBrowserKeepsWhatIsWritten(t *testing.T) {
 	}
 }
 
+// U7: what is swapped into a page whose form was just sent, as the preview of a task is, makes no draft of the sent text.
+func TestSentTextIsNoDraft(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, rig.Options{Timing: steady()})
+	r.Repository("acme/shop", rig.Shop())
+	rita := newTab(r, t, "rita")
+	rita.signIn("rita")
+	rita.open("/tasks/new")
+	rita.write("#f-goal", "Sent.")
+	eval[bool](rita, `(() => {
+		const form = document.querySelector("#f-goal").form;
+		form.addEventListener("submit", (e) => e.preventDefault()); // the answer takes its time
+		form.noValidate = true;
+		form.requestSubmit();
+		document.dispatchEvent(new Event("htmx:after:swap"));
+		return true;
+	})()`)
+	rita.open("/inbox")
+	rita.open("/tasks")
+	if n := drafts(r); n != 0 {
+		t.Errorf("%d drafts of a text that was sent", n)
+	}
+}
+
 // append types a text after what a text area holds.
 func (b *tab) append(css, text string) {
 	b.t.Helper()

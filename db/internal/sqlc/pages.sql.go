@@ -321,6 +321,64 @@ func (q *Queries) LastEvent(ctx context.Context, db DBTX, tenantID uuid.UUID, ru
 	return i, err
 }
 
+const lastSteps = `-- name: LastSteps :many
+SELECT id, attempt_no, lease_id, phase, call_id, kind, name, state, summary, exit_code, duration_ms, started_at, finished_at, coalesce(seq, 0)::bigint AS seq
+FROM steps WHERE tenant_id = $1 AND run_id = $2 ORDER BY steps.seq DESC LIMIT $3
+`
+
+type LastStepsRow struct {
+	ID         uuid.UUID  `json:"id"`
+	AttemptNo  int32      `json:"attempt_no"`
+	LeaseID    uuid.UUID  `json:"lease_id"`
+	Phase      string     `json:"phase"`
+	CallID     string     `json:"call_id"`
+	Kind       string     `json:"kind"`
+	Name       string     `json:"name"`
+	State      string     `json:"state"`
+	Summary    string     `json:"summary"`
+	ExitCode   *int32     `json:"exit_code"`
+	DurationMs *int64     `json:"duration_ms"`
+	StartedAt  time.Time  `json:"started_at"`
+	FinishedAt *time.Time `json:"finished_at"`
+	Seq        int64      `json:"seq"`
+}
+
+// The newest steps of a run, the newest first.
+func (q *Queries) LastSteps(ctx context.Context, db DBTX, tenantID uuid.UUID, runID uuid.UUID, count int32) ([]LastStepsRow, error) {
+	rows, err := db.Query(ctx, lastSteps, tenantID, runID, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LastStepsRow
+	for rows.Next() {
+		var i LastStepsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.AttemptNo,
+			&i.LeaseID,
+			&i.Phase,
+			&i.CallID,
+			&i.Kind,
+			&i.Name,
+			&i.State,
+			&i.Summary,
+			&i.ExitCode,
+			&i.DurationMs,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.Seq,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const latestOperations = `-- name: LatestOperations :many
 SELECT id, tenant_id, run_id, kind, identity, state, outcome, parameters, result, lease_id, fencing_token, intended_at, dispatched_at, observed_at FROM operations WHERE tenant_id = $1 AND run_id = $2 ORDER BY intended_at DESC, id DESC LIMIT $3
 `
