@@ -95,6 +95,11 @@ func (s *Store) Gate(ctx context.Context, tenant, id uuid.UUID) (GateInfo, error
 	return all[0], nil
 }
 
+// GatesByID reads those of the gates that the tenant has, the oldest first.
+func (s *Store) GatesByID(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]GateInfo, error) {
+	return s.gates(ctx, tenant, ids)
+}
+
 // gates reads gates by their ids, the oldest first.
 func (s *Store) gates(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]GateInfo, error) {
 	rows, err := s.q.GatesOfPage(ctx, s.pool, ids, tenant)

@@ -41,13 +41,17 @@ func (s *server) postTurns(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	gates, err := s.store.GatesByID(r.Context(), who(r).tenant, ids)
+	if err != nil {
+		return err
+	}
+	titles := map[uuid.UUID]string{}
+	for _, g := range gates {
+		titles[g.ID] = g.TaskTitle
+	}
 	for _, id := range ids {
-		one := web.BulkTurn{GateID: typeid.Format(typeid.Gate, id)}
-		_, failed := s.takeTurn(r, id, ask)
-		if g, err := s.store.Gate(r.Context(), who(r).tenant, id); err == nil {
-			one.Title = g.TaskTitle
-		}
-		if failed != nil {
+		one := web.BulkTurn{GateID: typeid.Format(typeid.Gate, id), Title: titles[id]}
+		if _, failed := s.takeTurn(r, id, ask); failed != nil {
 			s.note(r, failed)
 			one.Why = fault.Sentence(failed)
 			data.Failed = append(data.Failed, one)
