@@ -67,28 +67,26 @@ const maxTries = 3
 // event, queue, lease, gate, attempt, outbox and key as one transaction that is
 // guarded by the run's version, together with whoever writes at the same time;
 // what it means for the task is part of it. A losing racer decides again on the
-// new truth, at most three times; so does one whose task moved meanwhile. A change
-// that is audited is made under the run's and the task's row locks. A repeat gets
-// the first answer: the statement refuses a key that was used, so only a refusal is
-// worth looking the key up.
+// new truth; so does one whose task moved meanwhile. A change that is audited is made
+// under the run's and the task's row locks, and so is the last try of every other one:
+// however many move the run at that moment, a worker's last word is heard. A repeat
+// gets the first answer: the statement refuses a key that was used, so only a refusal
+// is worth looking the key up.
 func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 	taken := false
 	for try := range maxTries {
-		ack, err := s.applyOptimistic(ctx, ref, in, try > 0)
-		switch {
-		case errors.Is(err, errNeedsLocks):
+		ack, err := Ack{}, errNeedsLocks
+		if try < maxTries-1 {
+			ack, err = s.applyOptimistic(ctx, ref, in, try > 0)
+		}
+		if errors.Is(err, errNeedsLocks) {
 			ack, err = s.applyLocked(ctx, ref, in)
-			if keyTaken(err) {
-				taken = true
-				continue
-			}
-			return s.orReplayed(ctx, ref, in, ack, err)
+		}
+		switch {
 		case keyTaken(err):
 			taken = true
 			continue
-		case transient(err) && try == maxTries-1:
-			// It was not a race: the database was held up all the time.
-		case errors.Is(err, errMoved), transient(err):
+		case errors.Is(err, errMoved), transient(err) && try < maxTries-1:
 			continue
 		case try == 0 && staleLease(err):
 			// A lease that ran out while nobody listened goes on. Every other one is refused as it was.
@@ -106,7 +104,7 @@ func (s *Store) Apply(ctx context.Context, ref Ref, in Intent) (Ack, error) {
 		// The server said it before: the event is in the log already.
 		return Ack{}, fault.New(fault.Conflict, "Nothing was changed: this was recorded before.").WithCode("recorded_before")
 	}
-	return Ack{}, fault.New(fault.Conflict, "Nothing was changed: the run moved on several times meanwhile. Look again and repeat.").WithCode("contended")
+	return Ack{}, fault.New(fault.Unavailable, "Nothing was changed: the run moved on several times meanwhile. Send the same request again.").WithCode("contended")
 }
 
 // orReplayed answers a refusal by the stored answer where the same request was

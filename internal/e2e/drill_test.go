@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"signalbox/db"
 	"signalbox/internal/e2e/rig"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
@@ -124,7 +123,7 @@ func deliver(r *rig.Rig, id uuid.UUID, phase string) {
 // children within the grace, what it did is kept, and nothing is made outside.
 func TestDrill3(t *testing.T) {
 	t.Parallel()
-	r, p, repo := drill(t, rig.Options{Timing: db.Timing{LeaseTTL: 15 * time.Second, CancelGrace: 30 * time.Second}})
+	r, p, repo := drill(t, rig.Options{Timing: unhurried()})
 	w := r.StartWorker(p.worker(rig.WorkerOptions{}))
 	run := submitShop(r, repo, rig.Act{Do: "say", New: "Looking for the rate."}, good(), rig.Act{Do: "ignore_term"}, rig.Act{Do: "child"}, rig.Act{Do: "step", New: "looping"},
 		rig.Act{Do: "sh", New: "while :; do echo again; sleep 0.1; done"})

@@ -156,11 +156,18 @@ func (k *errorKeeper) WithGroup(name string) slog.Handler {
 	return &errorKeeper{k.Handler.WithGroup(name), k.log}
 }
 
-// tail is the end of a file.
+// tail is the end of a log, and of what came before it the warnings: those say why.
 func tail(path string, most int) string {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	return string(raw[max(0, len(raw)-most):])
+	cut := max(0, len(raw)-most)
+	var warnings strings.Builder
+	for line := range bytes.Lines(raw[:cut]) {
+		if (bytes.Contains(line, []byte("level=WARN")) || bytes.Contains(line, []byte("level=ERROR"))) && warnings.Len() < most {
+			warnings.Write(line)
+		}
+	}
+	return warnings.String() + string(raw[cut:])
 }
