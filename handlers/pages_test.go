@@ -103,36 +103,6 @@ func inspect(t testing.TB, path string, page *goquery.Document) {
 	}
 }
 
-// S9: no GET changes anything: every one of them works on a database that refuses writes.
-func TestGetsWriteNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	b := w.signedIn(t, rita)
-	b.submit(t, "Replace one word.")
-	k := w.worker(t, "one")
-	gate, run := w.waiting(t, k)
-	c := w.cli(t, rita)
-	c.call(t, "GET", "/me", nil).want(t, 200)
-	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
-	defer conn.Close(t.Context())
-	count := func() (n int64) {
-		must(t, conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM run_events) * 1000000 + (SELECT count(*) FROM decisions) * 10000 + (SELECT count(*) FROM sessions) * 100
-			+ (SELECT count(*) FROM audit_log) + (SELECT count(*) FROM tasks) * 7 + (SELECT sum(version) FROM runs) * 13`).Scan(&n))
-		return n
-	}
-	before := count()
-	for _, path := range []string{"/inbox", "/tasks", "/tasks/new", "/runs", "/runs/" + run, "/runs/" + run + "/cancel", "/gates/" + gate, "/repositories", "/workers", "/tokens", "/docs/api"} {
-		b.get(t, path).want(t, http.StatusOK)
-		b.get(t, path).want(t, http.StatusOK)
-	}
-	for _, path := range []string{"/me", "/tasks", "/runs", "/runs/" + run, "/runs/" + run + "/events", "/runs/" + run + "/steps", "/runs/" + run + "/logs", "/runs/" + run + "/artifacts", "/gates", "/gates/" + gate, "/repositories", "/forges", "/workers", "/tokens"} {
-		c.call(t, "GET", path, nil).want(t, http.StatusOK)
-	}
-	if after := count(); after != before {
-		t.Errorf("reading changed the database: %d, then %d", before, after)
-	}
-}
-
 // A page that does not exist, a session that ended under a form, an unknown method.
 func TestFailures(t *testing.T) {
 	t.Parallel()
