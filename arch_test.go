@@ -102,6 +102,7 @@ var onlyIn = map[string][]string{
 	"net/http/httptest":          {},
 	"github.com/zricethezav":     {"internal/patch", "internal/judge"},
 	"github.com/bluekeyes":       {"internal/patch"},
+	"cel.dev/cel-go":             {"internal/policy"},
 	"github.com/elastic":         {"internal/sandbox"},
 	"github.com/prometheus":      {"internal/metrics"},
 	"go.opentelemetry.io":        {"internal/trail", "handlers", "internal/worker"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -124,6 +125,9 @@ func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sq
 		}
 		return s.judgeFacts(ctx, h, r, contract, f)
 	case run.PRReported:
+		if err := s.resultFacts(ctx, h, r, contract, f); err != nil {
+			return err
+		}
 		return s.prFacts(ctx, h, r, c, f)
 	case run.AttemptHasFailed:
 		if err := s.pauseFacts(ctx, h, r, c, f); err != nil {
@@ -328,8 +332,33 @@ func (s *Store) judgeFacts(ctx context.Context, h sqlc.DBTX, r run.Run, sc scree
 	for _, o := range hits.OutOfScope {
 		p.ForbiddenHits = append(p.ForbiddenHits, o+" (outside the task's scope)")
 	}
+	changed(stored.Facts, p)
 	f.Digest = s.revision(r, run.GatePatch, r.Patch.Base, r.Patch.Digest)
 	return s.carriedFacts(ctx, h, r, f)
+}
+
+// changed fills in what a patch touches.
+func changed(found patch.Facts, p *policy.Facts) {
+	p.ChangedFiles, p.AddedLines, p.RemovedLines = len(found.Files), found.Added, found.Removed
+	for _, x := range found.Files {
+		p.Paths = append(p.Paths, x.NewPath)
+		if x.OldPath != x.NewPath {
+			p.Paths = append(p.Paths, x.OldPath)
+		}
+	}
+	p.Paths = slices.DeleteFunc(p.Paths, func(name string) bool { return name == "" })
+}
+
+// resultFacts fills in what rules may ask about a result that is on its way out: nothing where no rule asks.
+func (s *Store) resultFacts(ctx context.Context, h sqlc.DBTX, r run.Run, sc screening, f *run.Facts) error {
+	if !f.Rules.NeedsResult() {
+		return nil
+	}
+	f.Policy.Result = policy.Result(r.Outcome)
+	if err := s.judgeAtGate(ctx, h, r, f); err != nil || r.Patch == nil {
+		return err
+	}
+	return s.judgeFacts(ctx, h, r, sc, f)
 }
 
 func (s *Store) storedPatch(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, ref string) (PatchFacts, error) {

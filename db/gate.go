@@ -233,12 +233,12 @@ func (s *Store) gatePolicy(ctx context.Context, tx pgx.Tx, h held) (policy.Rules
 	if f.Policy.Gate, err = s.gateFacts(ctx, tx, h.run, h.gate); err != nil {
 		return rules, policy.Facts{}, err
 	}
-	return rules, f.Policy, nil
+	return rules.Under(f.Policy), f.Policy, nil
 }
 
 // judgeAtGate fills in what the judge said when the gate was asked for: the log
 // holds it, and the guards of a person's decision read it again.
-func (s *Store) judgeAtGate(ctx context.Context, tx pgx.Tx, r run.Run, f *run.Facts) error {
+func (s *Store) judgeAtGate(ctx context.Context, tx sqlc.DBTX, r run.Run, f *run.Facts) error {
 	raw, err := s.q.JudgeAtGate(ctx, tx, r.Tenant, r.ID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

@@ -95,7 +95,11 @@ func (s *Store) allowedStill(ctx context.Context, h Holder) error {
 	if f.Rules, err = s.Rules(ctx, h.Ref.Tenant); err != nil {
 		return err
 	}
-	if _, err := s.contractFacts(ctx, s.pool, r, &f); err != nil {
+	sc, err := s.contractFacts(ctx, s.pool, r, &f)
+	if err != nil {
+		return err
+	}
+	if err := s.resultFacts(ctx, s.pool, r, sc, &f); err != nil {
 		return err
 	}
 	d := policy.Admission(f.Rules, f.Policy)

@@ -60,6 +60,8 @@ type AdmissionDecision struct {
 // again (with the policy of the day) at a claim and before an outside effect.
 // A refusal names every reason, not only the first. R-ADM-1, R-ADM-4.
 func Admission(r Rules, f Facts) AdmissionDecision {
+	r = r.Under(f)
+	f.Risk = r.risk(f.Risk)
 	d := AdmissionDecision{Verdict: Admit, Code: CodeAdmitted, Reasons: []string{}, PolicyVersion: r.Version}
 	deny := func(code, format string, args ...any) {
 		if d.Verdict != Deny {
@@ -81,6 +83,9 @@ func Admission(r Rules, f Facts) AdmissionDecision {
 	if !has(f.RequesterRoles, RoleRequester) {
 		deny(CodeRole, "The person who asked does not hold the role requester.")
 	}
+	for _, words := range r.Fired.Denied {
+		deny(CodeRule, "%s", words)
+	}
 	if d.Verdict == Deny {
 		return d
 	}
@@ -95,7 +100,9 @@ func Admission(r Rules, f Facts) AdmissionDecision {
 		return d
 	}
 	d.Limits, d.Route = r.Limits, r.Routing.Route(f)
+	d.Route.Requires = append(slices.Clip(d.Route.Requires), r.Fired.Requires...)
 	d.Reasons = append(d.Reasons, fmt.Sprintf("Policy %s admits a task of risk %s on repository %s.", r.Version, f.Risk, quote(f.Repository)))
+	d.Reasons = append(d.Reasons, r.Fired.Words...)
 	if f.NoLiveWorker {
 		d.Reasons = append(d.Reasons, "No worker is there at this moment; the run waits for one.")
 	}

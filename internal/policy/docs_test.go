@@ -15,8 +15,15 @@ func TestDocumentedPolicyIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(raw), "```yaml\n")
+	for _, part := range strings.Split(string(raw), "```yaml\n")[1:] {
+		document, _, _ := strings.Cut(part, "```")
+		if _, err := policy.Accept([]byte(document), func(string) bool { return true }); err != nil {
+			t.Error(err)
+		}
+	}
+	_, rest, _ := strings.Cut(string(raw), "```yaml\nschema: 1\nversion: example-3\n")
 	document, _, ok := strings.Cut(rest, "```")
+	document = "version: example-3\n" + document
 	if !ok {
 		t.Fatal("docs/policy.md has no example")
 	}
@@ -33,7 +40,7 @@ func TestDocumentedPolicyIsAccepted(t *testing.T) {
 		t.Errorf("routed to %+v", got)
 	}
 	for _, code := range []string{policy.CodeRepository, policy.CodeAnalysisOnly, policy.CodeRisk, policy.CodeMode, policy.CodeRole, policy.CodeIncident,
-		policy.CodeDailyBudget, policy.CodeProviderOff, policy.CodeQueueQuota, policy.CodeActiveQuota, policy.CodeReviewers} {
+		policy.CodeDailyBudget, policy.CodeProviderOff, policy.CodeQueueQuota, policy.CodeActiveQuota, policy.CodeReviewers, policy.CodeRule} {
 		if !strings.Contains(string(raw), code) {
 			t.Errorf("docs/policy.md does not explain %s", code)
 		}

@@ -64,11 +64,17 @@ type Facts struct {
 	ProtectedHits       []string   `json:"protected_hits,omitempty"`
 	GeneratedViolations []string   `json:"generated_violations,omitempty"`
 	HiddenText          []string   `json:"hidden_text,omitempty"` // invisible or reordering characters
-	BudgetLeft          bool       `json:"budget_left,omitempty"`
-	BudgetWords         string     `json:"budget_words,omitempty"`
-	RepairRoundsLeft    int        `json:"repair_rounds_left,omitempty"`
-	AttemptsLeft        int        `json:"attempts_left,omitempty"`
-	SameFailureAgain    bool       `json:"same_failure_again,omitempty"`
+	// What the patch touches; the names of every file, old and new.
+	Paths        []string `json:"paths,omitempty"`
+	ChangedFiles int      `json:"changed_files,omitempty"`
+	AddedLines   int      `json:"added_lines,omitempty"`
+	RemovedLines int      `json:"removed_lines,omitempty"`
+
+	BudgetLeft       bool   `json:"budget_left,omitempty"`
+	BudgetWords      string `json:"budget_words,omitempty"`
+	RepairRoundsLeft int    `json:"repair_rounds_left,omitempty"`
+	AttemptsLeft     int    `json:"attempts_left,omitempty"`
+	SameFailureAgain bool   `json:"same_failure_again,omitempty"`
 
 	// CarriedApprovals counts the people whose approval of an equal patch
 	// (patch id, plan and contract unchanged) on an older base still stands

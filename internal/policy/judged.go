@@ -85,6 +85,7 @@ const (
 // EffectiveRisk is the task's risk, raised by protected paths and by hidden
 // text in the patch, with the reasons for raising it.
 func EffectiveRisk(r Rules, f Facts) (Risk, []string) {
+	r = r.Under(f)
 	risk, why := f.Risk, []string{}
 	if !risk.Valid() {
 		risk = RiskCritical
@@ -102,12 +103,16 @@ func EffectiveRisk(r Rules, f Facts) (Risk, []string) {
 	if len(f.HiddenText) > 0 {
 		raise(RiskHigh, fmt.Sprintf("The patch holds invisible or reordering characters: %s.", list(f.HiddenText)))
 	}
+	for _, words := range r.Fired.Risen {
+		raise(r.Fired.Floor, words)
+	}
 	return risk, why
 }
 
 // Guards evaluates the eight guards of SM 10 over the facts. For a result
 // without a patch, those about the patch pass and say why. R-TRN-8.
 func Guards(r Rules, f Facts) []Guard {
+	r = r.Under(f)
 	patch := f.hasPatch()
 	risk, riskWhy := EffectiveRisk(r, f)
 	out := make([]Guard, 0, guardNameNumber)
@@ -150,6 +155,10 @@ func Guards(r Rules, f Facts) []Guard {
 // facts alone. Hard failures come first, then what people must see, then the
 // automatic ways on. R-TRN-8, R-TRN-12, R-TRN-13, R-TRN-14.
 func Judged(r Rules, f Facts) JudgedDecision {
+	if f.Result == "" {
+		f.Result = ResultPatch
+	}
+	r = r.Under(f)
 	d := JudgedDecision{Guards: Guards(r, f), Reasons: []string{}, PolicyVersion: r.Version}
 	d.EffectiveRisk, _ = EffectiveRisk(r, f)
 	failed := map[GuardName]Guard{}
@@ -160,6 +169,9 @@ func Judged(r Rules, f Facts) JudgedDecision {
 	}
 	if f.Verdict == VerdictFail || (f.Verdict != VerdictPass && f.Verdict != VerdictFix) {
 		return d.end(OutcomeFail, CodeJudgeRejected, failed[GuardJudge].Words)
+	}
+	if denied := r.Fired.Denied; len(denied) > 0 {
+		return d.end(OutcomeFail, CodeRule, strings.Join(denied, " "))
 	}
 	for _, hard := range []struct {
 		name GuardName
@@ -217,6 +229,7 @@ func (d JudgedDecision) passed(r Rules, f Facts, failed map[GuardName]Guard) Jud
 			return d.end(OutcomeCarried, "", fmt.Sprintf(
 				"%d people approved an equal patch on the earlier base, which policy %s still accepts.", f.CarriedApprovals, r.Version))
 		}
+		why = append(why, r.Fired.Words...)
 		d.Gate = GateDecision{Gate: true, Kind: kind, Quorum: max(rule.Quorum, 1), Role: rule.Role, Reasons: why, PolicyVersion: r.Version}
 		d.Outcome, d.Reasons = OutcomeGate, why
 		return d
@@ -252,6 +265,7 @@ func (d JudgedDecision) end(o JudgedOutcome, code, words string) JudgedDecision 
 
 // Attest reports whether contract or policy asks for an attestation.
 func Attest(r Rules, f Facts) (bool, string) {
+	r = r.Under(f)
 	switch {
 	case r.Attestation.Required:
 		return true, fmt.Sprintf("Policy %s asks for an attestation by an identity that did not do the work.", r.Version)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -175,6 +176,16 @@ func syntaxProblem(err error) Problem {
 func find(n ast.Node, path string) int {
 	line := lineOf(n)
 	for path != "" {
+		if list, ok := n.(*ast.SequenceNode); ok {
+			first, rest, _ := strings.Cut(path, ".")
+			at, err := strconv.Atoi(first)
+			if err != nil || at < 0 || at >= len(list.Values) {
+				return line
+			}
+			n, path = list.Values[at], rest
+			line = lineOf(n)
+			continue
+		}
 		m, ok := n.(*ast.MappingNode)
 		if !ok {
 			return line
@@ -254,6 +265,7 @@ func validate(r Rules, line func(string) int) []Problem {
 	c.routing(r.Routing)
 	c.concurrency("concurrency", r.Concurrency)
 	c.installation(r.Installation)
+	c.rules(r.Rules)
 	return c.problems
 }
 

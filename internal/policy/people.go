@@ -1,6 +1,9 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // GateDecision says whether a person is asked, how many, and who.
 type GateDecision struct {
@@ -15,11 +18,13 @@ type GateDecision struct {
 // Plan decides whether a person is asked about the plan. A plan with the
 // digest that was approved passes again; another digest asks again.
 func Plan(r Rules, f Facts) GateDecision {
+	r = r.Under(f)
 	d := GateDecision{Kind: GatePlan, Reasons: []string{}, PolicyVersion: r.Version}
-	rule, risk := r.Gates.Plan, f.Risk
+	risk := f.Risk
 	if !risk.Valid() {
 		risk = RiskCritical
 	}
+	rule, risk := r.Gates.Plan, r.risk(risk)
 	asked := ""
 	switch {
 	case rule.When == Always:
@@ -37,6 +42,7 @@ func Plan(r Rules, f Facts) GateDecision {
 	default:
 		d.Gate, d.Quorum, d.Role = true, max(rule.Quorum, 1), rule.Role
 		d.Reasons = append(d.Reasons, asked)
+		d.Reasons = append(d.Reasons, r.Fired.Words...)
 		if f.ApprovedPlanDigest != "" {
 			d.Reasons = append(d.Reasons, "An earlier plan was approved, but this one is different.")
 		}
@@ -56,6 +62,7 @@ func (g GateRules) lastInstructorBarred(kind GateKind) bool {
 // sentence that says why not. Contributors never approve, admins are not
 // exempt, and only a person with a live login decides. R-DOM-11, D-16, D-17.
 func MayDecide(r Rules, f Facts, by Actor, verdict GateVerdict) (bool, string) {
+	r = r.Under(f)
 	g := f.Gate
 	role := r.Gates.For(g.Kind).Role
 	switch {
@@ -74,6 +81,8 @@ func MayDecide(r Rules, f Facts, by Actor, verdict GateVerdict) (bool, string) {
 	switch {
 	case g.Expired:
 		return false, "Nothing was approved: this gate has expired. Ask again first, then approve the new revision."
+	case len(r.Fired.Denied) > 0:
+		return false, "Nothing was approved: " + lowerFirst(strings.Join(r.Fired.Denied, " "))
 	case by.User == f.Requester:
 		return false, "Nothing was approved: you asked for this change, so another person must approve it."
 	case has(g.Contributors, by.User):
@@ -120,6 +129,7 @@ type Tally struct {
 // contributor counts for nothing, whenever it was let in; each person counts
 // once, by their last word.
 func Count(r Rules, f Facts) Tally {
+	r = r.Under(f)
 	g := f.Gate
 	t := Tally{Needed: max(r.Gates.For(g.Kind).Quorum, 1)}
 	last := map[string]GateVerdict{}

@@ -35,6 +35,11 @@ type Rules struct {
 	Concurrency ConcurrencyRules `yaml:"concurrency" json:"concurrency"`
 	// Installation is read from the default tenant's policy only.
 	Installation InstallationRules `yaml:"installation" json:"installation"`
+	// Rules tighten all of this for work that matches them.
+	Rules []Rule `yaml:"rules" json:"rules,omitempty"`
+
+	// Fired is what they made of one piece of work; only Under fills it in.
+	Fired Fired `yaml:"-" json:"-"`
 }
 
 // AdmissionRules say which work may begin.
@@ -315,6 +320,7 @@ func (r Rules) Clone() Rules {
 	}
 	r.Routing, r.Concurrency, r.Installation = r.Routing.clone(), r.Concurrency.clone(), r.Installation.clone()
 	r.Prices = r.Prices.clone()
+	r.Rules = slices.Clone(r.Rules)
 	p := &r.Paths
 	p.Forbidden, p.Protected = slices.Clone(p.Forbidden), slices.Clone(p.Protected)
 	p.Generated, p.GeneratedSources = slices.Clone(p.Generated), slices.Clone(p.GeneratedSources)

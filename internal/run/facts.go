@@ -104,7 +104,7 @@ func (f Facts) budget(r Run, summary string) BudgetExceededEvent {
 
 // gate fills what a gate of the kind needs, from policy where d is nil.
 func (f Facts) gate(r Run, k policy.GateKind, d *policy.GateDecision) GateAsked {
-	rule := f.Rules.Gates.For(k)
+	rule := f.Rules.Under(f.Policy).Gates.For(k)
 	g := GateAsked{ID: f.Minted.Gate, Digest: f.Digest, Artifact: f.GateArtifact, Quorum: max(rule.Quorum, 1),
 		Role: string(rule.Role), ExpiresAt: f.Minted.Now.Add(f.Rules.Limits.ApprovalTimeout.Std())}
 	if d != nil {
