@@ -36,6 +36,8 @@ type idp struct {
 	claims func(map[string]any)
 	// sign replaces how the token is signed.
 	sign func(t *testing.T, claims []byte) string
+	// answer replaces what the token endpoint answers; honest is what it would say.
+	answer func(w http.ResponseWriter, honest map[string]any)
 	// discovery changes the published description.
 	discovery  func(map[string]any)
 	userinfo   map[string]any
@@ -51,8 +53,12 @@ type pending struct {
 
 func newIDP(t *testing.T) *idp {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	return newIDPWith(t, got(rsa.GenerateKey(rand.Reader, 2048))(t))
+}
+
+// newIDPWith is another provider that signs with a key which takes no time to make.
+func newIDPWith(t *testing.T, key *rsa.PrivateKey) *idp {
+	t.Helper()
 	p := &idp{t: t, key: key, codes: map[string]pending{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.getDiscovery)
@@ -129,7 +135,12 @@ func (p *idp) postToken(w http.ResponseWriter, r *http.Request) {
 	if sign == nil {
 		sign = func(t *testing.T, claims []byte) string { return p.signed(t, jose.RS256, p.key, claims) }
 	}
-	writeJSON(w, map[string]any{"access_token": "at-" + code.person.sub, "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.t, raw)})
+	honest := map[string]any{"access_token": "at-" + code.person.sub, "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.t, raw)}
+	if p.answer != nil {
+		p.answer(w, honest)
+		return
+	}
+	writeJSON(w, honest)
 }
 
 func (p *idp) signed(t *testing.T, alg jose.SignatureAlgorithm, key any, claims []byte) string {

@@ -66,6 +66,9 @@ func (s *server) loginPage(w http.ResponseWriter, r *http.Request, code int, to,
 		return err
 	}
 	data := web.LoginPageData{Shell: s.shell(r), Happened: happened, Failed: failed, ReturnTo: to, DevPeople: s.devPeople}
+	if failed != "" {
+		data.RequestID = requestID(r)
+	}
 	for _, p := range providers {
 		data.Providers = append(data.Providers, web.LoginProvider{ID: typeid.Format(typeid.Provider, p.ID), Name: p.Name})
 	}
@@ -88,7 +91,7 @@ func (s *server) getLoginProvider(w http.ResponseWriter, r *http.Request) error 
 	}
 	p, err := s.providers.get(r.Context(), row)
 	if err != nil {
-		return err
+		return s.loginFailed(w, r, to, err)
 	}
 	state, nonce, browser, verifier := db.NewSecret(), db.NewSecret(), db.NewSecret(), oauth2.GenerateVerifier()
 	attempt := db.LoginAttempt{Provider: id, Nonce: nonce, Verifier: verifier, ReturnTo: to}
@@ -151,17 +154,14 @@ func (s *server) getLoginCallback(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
+	// A program between us and the provider may show this answer again, and it names a code.
+	w.Header().Set("Cache-Control", "no-store")
 	if reason := q.Get("error"); reason != "" {
-		s.log.InfoContext(r.Context(), "login refused by the provider", "request_id", requestID(r), "reason", reason)
-		return s.loginPage(w, r, http.StatusUnauthorized, attempt.ReturnTo, "", "The provider did not sign you in. Nobody is signed in here; try again.")
+		return s.loginFailed(w, r, attempt.ReturnTo, refuse(refusedWords(reason), fmt.Errorf("the provider answered %.100q", reason)))
 	}
 	session, err := s.finishLogin(r, row, attempt, q)
 	if err != nil {
-		if fault.KindOf(err) == fault.Unauthenticated {
-			s.note(r, err)
-			return s.loginPage(w, r, http.StatusUnauthorized, attempt.ReturnTo, "", fault.Sentence(err))
-		}
-		return err
+		return s.loginFailed(w, r, attempt.ReturnTo, err)
 	}
 	return s.startSession(w, r, session, attempt.ReturnTo)
 }
@@ -187,6 +187,9 @@ func (s *server) finishLogin(r *http.Request, row db.Provider, attempt db.LoginA
 	if err != nil {
 		return db.Session{}, err
 	}
+	if len(q["iss"]) > 1 {
+		return db.Session{}, refuse("the answer names several issuers", nil)
+	}
 	if iss := q.Get("iss"); (iss != "" || p.sendsIss) && subtle.ConstantTimeCompare([]byte(iss), []byte(row.Issuer)) != 1 {
 		return db.Session{}, refuse("the answer came from another issuer", nil)
 	}
@@ -197,9 +200,9 @@ func (s *server) finishLogin(r *http.Request, row db.Provider, attempt db.LoginA
 	tokens, err := p.config(s.callbackURL(row)).Exchange(ctx, q.Get("code"), oauth2.VerifierOption(attempt.Verifier))
 	if err != nil {
 		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response.StatusCode < 500 {
-			return db.Session{}, refuse("the provider refused the code", err)
+			return db.Session{}, refuse(codeWords(refused.ErrorCode), err)
 		}
-		return db.Session{}, fault.Wrap(fault.Unavailable, err, "Nobody was signed in: the provider did not answer. Try again in a moment; people who are signed in stay so.")
+		return db.Session{}, fault.Wrap(fault.Unavailable, err, "Nobody was signed in: the provider did not answer as it should. Try again in a moment; people who are signed in stay so.")
 	}
 	claims, err := p.verify(ctx, tokens, attempt.Nonce)
 	if err != nil {

@@ -137,16 +137,20 @@ func (p *provider) verify(ctx context.Context, tokens *oauth2.Token, nonce strin
 	if err != nil {
 		return identity{}, refuse("the ID token does not hold", err)
 	}
-	if token.Nonce == "" || subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(nonce)) != 1 {
-		return identity{}, refuse("the ID token belongs to another login", nil)
-	}
 	claims := map[string]any{}
 	if err := token.Claims(&claims); err != nil {
 		return identity{}, refuse("the ID token could not be read", err)
 	}
-	azp, hasAzp := claims["azp"].(string)
-	if (len(token.Audience) > 1 || hasAzp) && azp != p.row.ClientID {
+	// The claims are read by their exact names: the library, like any decoder of Go, takes NONCE for nonce.
+	if said, _ := claims["nonce"].(string); said == "" || subtle.ConstantTimeCompare([]byte(said), []byte(nonce)) != 1 {
+		return identity{}, refuse("the ID token belongs to another login", nil)
+	}
+	if azp, has := claims["azp"]; (has || len(token.Audience) > 1) && azp != p.row.ClientID {
 		return identity{}, refuse("the ID token was made for another program", nil)
+	}
+	at, err := authTime(claims, token.IssuedAt, time.Now())
+	if err != nil {
+		return identity{}, err
 	}
 	if token.AccessTokenHash != "" {
 		if err := token.VerifyAccessToken(tokens.AccessToken); err != nil {
@@ -156,7 +160,7 @@ func (p *provider) verify(ctx context.Context, tokens *oauth2.Token, nonce strin
 	if token.Subject == "" || len(token.Subject) > 255 {
 		return identity{}, refuse("the ID token names nobody", nil)
 	}
-	id := identity{subject: token.Subject, name: text(claims["name"], 200), email: text(claims["email"], 254), authTime: authTime(claims, token.IssuedAt)}
+	id := identity{subject: token.Subject, name: text(claims["name"], 200), email: text(claims["email"], 254), authTime: at}
 	if id.name == "" {
 		id.name = text(claims["preferred_username"], 200)
 	}
@@ -202,11 +206,22 @@ func (p *provider) groups(ctx context.Context, tokens *oauth2.Token, token *oidc
 	return groups, nil
 }
 
-func authTime(claims map[string]any, issued time.Time) time.Time {
-	if at, ok := claims["auth_time"].(float64); ok && at > 0 {
-		return time.Unix(int64(at), 0)
+// authTime is when the person last proved to the provider who they are; zero where it does not say. When the token was made
+// is no proof of that: a provider that remembers people makes one without asking anybody (A24). A time that is still to
+// come would never grow old, so it is refused (O16).
+func authTime(claims map[string]any, issued, now time.Time) (time.Time, error) {
+	if issued.IsZero() || issued.After(now.Add(idpLeeway)) {
+		return time.Time{}, refuse("the ID token does not say when it was made, or names a time that is still to come", nil)
 	}
-	return issued
+	said, has := claims["auth_time"]
+	if !has {
+		return time.Time{}, nil
+	}
+	at, ok := said.(float64)
+	if !ok || at <= 0 || at > float64(now.Add(idpLeeway).Unix()) {
+		return time.Time{}, refuse("the ID token's time of the login is none", nil)
+	}
+	return time.Unix(int64(at), 0), nil
 }
 
 // text reads a label: bounded, valid, without control characters.

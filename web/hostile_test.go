@@ -101,7 +101,7 @@ func hostilePages(t *testing.T, payload string, all bool) map[string]templ.Compo
 		"gate_file":    bad(sampleGateFile(t), web.GateFilePage, payload, all),
 		"stop":         bad(web.StopPageData{Shell: shell(), Run: sampleRows()[1], Ladder: web.Ladder{By: "x", Reason: "x", Asked: ago(1), Forced: true, Ended: ago(1), ForcedBy: "x"}, Reason: "x", Error: "x", IdempotencyKey: "x"}, web.StopPage, payload, all),
 		"cancel":       bad(web.CancelPageData{Shell: shell(), Run: sampleRows()[1], Stays: []string{"x"}, Goes: []string{"x"}, External: []string{"x"}, Reason: "x", Error: "x", IdempotencyKey: "x"}, web.CancelPage, payload, all),
-		"login":        bad(web.LoginPageData{Shell: web.Shell{Now: now}, Happened: "x", Failed: "x", ReturnTo: "x", Providers: []web.LoginProvider{{ID: "x", Name: "x"}}, DevPeople: []web.DevPerson{{Name: "x", Roles: "x"}}}, web.LoginPage, payload, all),
+		"login":        bad(web.LoginPageData{Shell: web.Shell{Now: now}, Happened: "x", Failed: "x", RequestID: "x", ReturnTo: "x", Providers: []web.LoginProvider{{ID: "x", Name: "x"}}, DevPeople: []web.DevPerson{{Name: "x", Roles: "x"}}}, web.LoginPage, payload, all),
 		"error":        bad(web.ErrorPageData{Shell: shell(), Status: 403, Sentence: "x", Missing: "x", GrantedBy: "x", RequestID: "x", RetryURL: "x", Back: &web.Link{Text: "x", Href: "x"}}, web.ErrorPage, payload, all),
 	}
 }

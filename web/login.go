@@ -5,6 +5,7 @@ type LoginPageData struct {
 	Shell
 	Happened  string // e.g. "Your session ended at 14:02 UTC."; empty on a first visit
 	Failed    string // why the last attempt did not work; empty normally
+	RequestID string // of the attempt that did not work
 	ReturnTo  string
 	Providers []LoginProvider
 	DevPeople []DevPerson // dev mode: whom one can sign in as

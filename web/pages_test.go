@@ -22,7 +22,7 @@ func pages(t *testing.T) map[string]templ.Component {
 			Providers: []web.LoginProvider{{ID: "dev", Name: "the sample provider"}},
 			DevPeople: []web.DevPerson{{Name: "Rita", Roles: "requester"}, {Name: "Ana, Ben", Roles: "approver"}, {Name: "Cleo", Roles: "admin"}},
 		}),
-		"login_failed": web.LoginPage(web.LoginPageData{Shell: web.Shell{Now: now}, Failed: "The provider's answer had expired. Start again.", Providers: []web.LoginProvider{{ID: "acme", Name: "Acme"}}}),
+		"login_failed": web.LoginPage(web.LoginPageData{Shell: web.Shell{Now: now}, Failed: "The provider's answer had expired. Start again.", RequestID: "JXQ4HV2L7AYB", Providers: []web.LoginProvider{{ID: "acme", Name: "Acme"}}}),
 		"error_401": web.ErrorPage(web.ErrorPageData{
 			Shell: guest, Status: 401, Sentence: "Nothing was done: your login has ended. Your text is below, not sent.", RequestID: "req_7f1",
 			Unsent: []web.Unsent{{Name: "text", Label: "Your text", Text: "Say </textarea> why."}}, Back: &web.Link{Text: "Sign in", Href: "/login?why=ended"},
