@@ -218,19 +218,24 @@ func (s *Store) memberships(ctx context.Context, tx pgx.Tx, user uuid.UUID, in S
 	if err != nil {
 		return uuid.Nil, "", nil, err
 	}
-	roles := map[uuid.UUID][]string{}
+	roles, groups := map[uuid.UUID][]string{}, map[uuid.UUID][]string{}
 	tenants := []uuid.UUID{}
 	for _, r := range rows {
 		if !slices.Contains(tenants, r.TenantID) {
 			tenants = append(tenants, r.TenantID)
 		}
 		roles[r.TenantID] = append(roles[r.TenantID], r.Role)
+		groups[r.TenantID] = append(groups[r.TenantID], r.Groups...)
 	}
 	if err := s.q.DeleteOtherMemberships(ctx, tx, user, tenants); err != nil {
 		return uuid.Nil, "", nil, err
 	}
 	for _, tenant := range tenants {
-		if err := s.q.UpsertMembership(ctx, tx, tenant, user, roles[tenant]); err != nil {
+		slices.Sort(groups[tenant])
+		err := s.q.UpsertMembership(ctx, tx, sqlc.UpsertMembershipParams{
+			TenantID: tenant, UserID: user, Roles: roles[tenant], ProviderID: pointer(in.Provider), Groups: slices.Compact(groups[tenant]),
+		})
+		if err != nil {
 			return uuid.Nil, "", nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"hash/crc32"
 	"math/big"
+	"regexp"
 	"strings"
 )
 
@@ -16,6 +17,8 @@ const (
 	PrefixToken = "sbt_"
 	// PrefixWorker is a worker's credential.
 	PrefixWorker = "sbw_"
+	// PrefixEnrolment is a one-time token that a worker trades for its credential. It opens no route.
+	PrefixEnrolment = "sbe_"
 )
 
 const (
@@ -26,7 +29,7 @@ const (
 )
 
 // Mint makes a bearer token: a prefix, 256 random bits and a checksum by which a scanner knows it without asking us.
-// prefix is one of the three constants.
+// prefix is one of the constants.
 func Mint(prefix string) string {
 	var b [32]byte
 	// crypto/rand never fails: the program stops instead.
@@ -55,13 +58,21 @@ func digits(n *big.Int, width int) string {
 	return string(out)
 }
 
+// tokenLike finds what may be a token of ours, also one that was cut off or runs on.
+var tokenLike = regexp.MustCompile(`sb[petw]_[0-9A-Za-z]{16,}`)
+
+// HideTokens takes tokens out of text for a log, such as an address that somebody pasted one into.
+func HideTokens(text string) string {
+	return tokenLike.ReplaceAllStringFunc(text, func(t string) string { return t[:4] + "[redacted]" })
+}
+
 // WellFormed tells a token of ours from other text without asking the database.
 func WellFormed(secret string) bool {
 	if len(secret) != 4+bodyLen+sumLen {
 		return false
 	}
 	switch secret[:4] {
-	case PrefixLogin, PrefixToken, PrefixWorker:
+	case PrefixLogin, PrefixToken, PrefixWorker, PrefixEnrolment:
 	default:
 		return false
 	}

@@ -24,7 +24,7 @@ type ids map[typeid.Prefix]string
 // nowhere are ids that were never given out.
 func nowhere() ids {
 	all := ids{}
-	for _, p := range []typeid.Prefix{typeid.Task, typeid.Run, typeid.Gate, typeid.Repo, typeid.Artifact, typeid.Token, typeid.Worker, typeid.Pull, typeid.Provider, typeid.Step, typeid.Lease, typeid.User} {
+	for _, p := range []typeid.Prefix{typeid.Task, typeid.Run, typeid.Gate, typeid.Repo, typeid.Artifact, typeid.Token, typeid.Worker, typeid.Pull, typeid.Provider, typeid.Step, typeid.Lease, typeid.User, typeid.Enrolment} {
 		all[p] = typeid.Format(p, typeid.New())
 	}
 	return all
@@ -34,7 +34,7 @@ func nowhere() ids {
 func (all ids) into(pattern string) string {
 	named := map[string]typeid.Prefix{
 		"task_id": typeid.Task, "run_id": typeid.Run, "gate_id": typeid.Gate, "repository_id": typeid.Repo, "artifact_id": typeid.Artifact, "token_id": typeid.Token,
-		"credential_id": typeid.Worker, "worker_id": typeid.Worker, "pull_id": typeid.Pull, "provider": typeid.Provider, "step": typeid.Step, "lease": typeid.Lease,
+		"credential_id": typeid.Worker, "enrolment_id": typeid.Enrolment, "worker_id": typeid.Worker, "pull_id": typeid.Pull, "provider": typeid.Provider, "step": typeid.Step, "lease": typeid.Lease,
 	}
 	behind := map[string]typeid.Prefix{"tasks": typeid.Task, "runs": typeid.Run, "gates": typeid.Gate, "artifacts": typeid.Artifact, "pulls": typeid.Pull, "tokens": typeid.Token, "workers": typeid.Worker, "users": typeid.User}
 	return regexp.MustCompile(`(\w+)/\{(\w+)\}`).ReplaceAllStringFunc(pattern, func(m string) string {
@@ -268,7 +268,7 @@ func TestOnlyAPersonDecidesOrMakesCredentials(t *testing.T) {
 	strong := 0
 	for _, r := range w.routes(t) {
 		fmt.Fprintf(&table, "%-6s %-60s %s\n", r.Method, r.Pattern, r.Access)
-		if r.Method == http.MethodGet || r.Anyone || !regexp.MustCompile(`/(gates|inbox|tokens|worker-credentials|enrolments|policies|users|people|sessions|providers|pulls/\{\w+\}/(merge|close)|cli-login|bypass)\b`).MatchString(r.Pattern) {
+		if r.Method == http.MethodGet || r.Anyone || !regexp.MustCompile(`/(gates|inbox|tokens|worker-credentials|worker-enrolments|policies|users|people|sessions|providers|pulls/\{\w+\}/(merge|close)|cli-login|bypass)\b`).MatchString(r.Pattern) {
 			continue
 		}
 		strong++

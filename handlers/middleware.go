@@ -162,7 +162,7 @@ func note(r *http.Request, p *principal) {
 func (s *server) logRequest(r *http.Request, rec *recorder, l *request) {
 	attrs := []slog.Attr{
 		slog.String("request_id", l.id), slog.String("method", r.Method), slog.String("route", l.route),
-		slog.String("path", r.URL.Path), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
+		slog.String("path", db.HideTokens(r.URL.Path)), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
 		slog.Int64("duration_ms", time.Since(l.started).Milliseconds()),
 	}
 	if l.who != nil {

@@ -203,6 +203,10 @@ func (s *server) routes() []route {
 		op("listWorkerCredentials", admin, s.apiWorkerCredentials),
 		op("createWorkerCredential", admin, s.apiCreateWorkerCredential),
 		op("revokeWorkerCredential", admin, s.apiRevokeWorkerCredential),
+		op("listWorkerEnrolments", admin, s.apiEnrolments),
+		op("createWorkerEnrolment", admin, s.apiCreateEnrolment),
+		op("revokeWorkerEnrolment", admin, s.apiRevokeEnrolment),
+		op("enrolWorker", anyone, s.apiEnrolWorker),
 
 		op("listForges", reads, s.apiForges),
 		op("listRepositories", reads, s.apiRepositories),

@@ -47,15 +47,16 @@ ON CONFLICT ON CONSTRAINT identities_pk DO NOTHING;
 UPDATE users SET name = $2, email = $3 WHERE id = $1 AND (name, email) IS DISTINCT FROM ($2, $3);
 
 -- name: ListGroupRoles :many
-SELECT DISTINCT tenant_id, role FROM group_roles WHERE provider_id = @provider_id AND group_name = ANY(@groups::text[])
-ORDER BY tenant_id, role;
+SELECT tenant_id, role, array_agg(group_name ORDER BY group_name)::text[] AS groups
+FROM group_roles WHERE provider_id = @provider_id AND group_name = ANY(@groups::text[])
+GROUP BY tenant_id, role ORDER BY tenant_id, role;
 
 -- name: DeleteOtherMemberships :exec
 DELETE FROM memberships WHERE user_id = @user_id AND NOT (tenant_id = ANY(@tenants::uuid[]));
 
 -- name: UpsertMembership :exec
-INSERT INTO memberships (tenant_id, user_id, roles) VALUES (@tenant_id, @user_id, @roles)
-ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, updated_at = now();
+INSERT INTO memberships (tenant_id, user_id, roles, provider_id, groups) VALUES (@tenant_id, @user_id, @roles, @provider_id, @groups)
+ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, provider_id = excluded.provider_id, groups = excluded.groups, updated_at = now();
 
 -- name: GetTenant :one
 SELECT id, name FROM tenants WHERE id = $1;

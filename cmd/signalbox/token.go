@@ -97,6 +97,7 @@ func (c tokenRevokeCmd) Run(ctx context.Context, t terminal) error {
 type workerCredentialCmd struct {
 	List   credentialListCmd   `cmd:"" help:"List workers' credentials."`
 	Create credentialCreateCmd `cmd:"" help:"Make a worker's credential; the secret is printed once."`
+	Enrol  credentialEnrolCmd  `cmd:"" help:"Make a one-time token, which a worker trades for its credential; it is printed once."`
 	Revoke credentialRevokeCmd `cmd:"" help:"Revoke a worker's credential."`
 }
 
@@ -147,13 +148,52 @@ func (c credentialCreateCmd) Run(ctx context.Context, t terminal) error {
 	return c.show(t.Out, res.JSON201, func(w io.Writer) { minted(w, *res.JSON201) })
 }
 
+type credentialEnrolCmd struct {
+	remote
+	Name  string   `arg:"" help:"The label that its worker gets."`
+	Phase []string `help:"What its worker may claim." default:"execute,verify,publish"`
+}
+
+func (c credentialEnrolCmd) Run(ctx context.Context, t terminal) error {
+	client, _, err := dial(t)
+	if err != nil {
+		return err
+	}
+	body := wire.WorkerCredentialCreate{Name: c.Name}
+	for _, p := range c.Phase {
+		body.Phases = append(body.Phases, wire.Phase(p))
+	}
+	res, err := client.CreateWorkerEnrolmentWithResponse(ctx, &wire.CreateWorkerEnrolmentParams{IdempotencyKey: key()}, body)
+	if err != nil {
+		return err
+	}
+	if res.JSON201 == nil {
+		return refused(res.Status(), res.ApplicationproblemJSONDefault)
+	}
+	return c.show(t.Out, res.JSON201, func(w io.Writer) {
+		minted(w, *res.JSON201)
+		fmt.Fprintln(w, "Give it to the worker: signalbox-worker --enrol reads it from standard input. It is worth one worker.")
+	})
+}
+
 type credentialRevokeCmd struct {
-	Credential string `arg:"" help:"Credential id."`
+	Credential string `arg:"" help:"Credential id, or the id of an enrolment token."`
 }
 
 func (c credentialRevokeCmd) Run(ctx context.Context, t terminal) error {
 	client, _, err := dial(t)
 	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(c.Credential, "enr_") {
+		res, err := client.RevokeWorkerEnrolmentWithResponse(ctx, c.Credential)
+		if err != nil {
+			return err
+		}
+		if res.StatusCode() != http.StatusNoContent {
+			return refused(res.Status(), res.ApplicationproblemJSONDefault)
+		}
+		_, err = fmt.Fprintln(t.Out, "Withdrawn; it makes no worker.")
 		return err
 	}
 	res, err := client.RevokeWorkerCredentialWithResponse(ctx, c.Credential)

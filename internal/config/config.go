@@ -49,7 +49,8 @@ type Server struct {
 type Worker struct {
 	ServerURL  string        `env:"SIGNALBOX_SERVER_URL" default:"http://127.0.0.1:8080" doc:"Address of the server."`
 	Name       string        `env:"SIGNALBOX_WORKER_NAME" doc:"Label of this worker on the pages; the machine's name where empty."`
-	Credential Secret        `env:"SIGNALBOX_WORKER_CREDENTIAL" required:"worker" doc:"The worker's credential (sbw_…); it is the worker's identity."`
+	Credential Secret        `env:"SIGNALBOX_WORKER_CREDENTIAL" doc:"The worker's credential (sbw_…); it is the worker's identity. Empty: the one that an enrolment put into the worker's folder."`
+	Enrolment  Secret        `env:"SIGNALBOX_WORKER_ENROLMENT" doc:"A one-time enrolment token (sbe_…), which the first start trades for a credential; later starts ignore it."`
 	Config     string        `env:"SIGNALBOX_WORKER_CONFIG" default:"worker.yaml" doc:"File with agent profiles and read-only caches."`
 	Dir        string        `env:"SIGNALBOX_WORKER_DIR" default:"/var/lib/signalbox-worker" doc:"Folder of mirrors, caches and workspaces."`
 	Roles      []string      `env:"SIGNALBOX_WORKER_ROLES" default:"execute,verify,publish" each:"execute verify publish" doc:"Phases this worker takes, separated by commas."`

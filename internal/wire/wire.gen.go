@@ -3239,6 +3239,48 @@ type WorkerCredentialList struct {
 	Items []WorkerCredential `json:"items"`
 }
 
+// WorkerEnrol The token that a worker trades.
+type WorkerEnrol struct {
+	// Token The enrolment token, `sbe_…`.
+	Token string `json:"token"`
+}
+
+// WorkerEnrolment An enrolment token without its secret.
+type WorkerEnrolment struct {
+	// CreatedAt When it was made.
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy Who made it.
+	CreatedBy string `json:"created_by,omitempty,omitzero"`
+
+	// CredentialId The credential that it made, `wrk_…`.
+	CredentialId string `json:"credential_id,omitempty,omitzero"`
+
+	// ExpiresAt When it stops working.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Id `enr_…`
+	Id string `json:"id"`
+
+	// Name The label that its worker gets.
+	Name string `json:"name"`
+
+	// Phases What its worker may claim.
+	Phases []Phase `json:"phases"`
+
+	// RevokedAt When it was withdrawn.
+	RevokedAt time.Time `json:"revoked_at,omitempty,omitzero"`
+
+	// UsedAt When a worker traded it.
+	UsedAt time.Time `json:"used_at,omitempty,omitzero"`
+}
+
+// WorkerEnrolmentList Enrolment tokens.
+type WorkerEnrolmentList struct {
+	// Items Enrolment tokens.
+	Items []WorkerEnrolment `json:"items"`
+}
+
 // WorkerList Workers.
 type WorkerList struct {
 	// Items Workers.
@@ -3292,6 +3334,9 @@ type CredentialId = string
 
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// EnrolmentId defines model for EnrolmentId.
+type EnrolmentId = string
 
 // GateId defines model for GateId.
 type GateId = string
@@ -3548,6 +3593,12 @@ type CreateWorkerCredentialParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
+// CreateWorkerEnrolmentParams defines parameters for CreateWorkerEnrolment.
+type CreateWorkerEnrolmentParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // DrainWorkerParams defines parameters for DrainWorker.
 type DrainWorkerParams struct {
 	// IdempotencyKey Made by the sender, the same for every repetition of one request.
@@ -3611,11 +3662,17 @@ type CreateTokenJSONRequestBody = TokenCreate
 // CreateWorkerCredentialJSONRequestBody defines body for CreateWorkerCredential for application/json ContentType.
 type CreateWorkerCredentialJSONRequestBody = WorkerCredentialCreate
 
+// CreateWorkerEnrolmentJSONRequestBody defines body for CreateWorkerEnrolment for application/json ContentType.
+type CreateWorkerEnrolmentJSONRequestBody = WorkerCredentialCreate
+
 // ClaimJSONRequestBody defines body for Claim for application/json ContentType.
 type ClaimJSONRequestBody = Claim
 
 // DeregisterWorkerJSONRequestBody defines body for DeregisterWorker for application/json ContentType.
 type DeregisterWorkerJSONRequestBody = BootRef
+
+// EnrolWorkerJSONRequestBody defines body for EnrolWorker for application/json ContentType.
+type EnrolWorkerJSONRequestBody = WorkerEnrol
 
 // HeartbeatJSONRequestBody defines body for Heartbeat for application/json ContentType.
 type HeartbeatJSONRequestBody = Heartbeat
@@ -4272,6 +4329,36 @@ type ClientInterface interface {
 	// Corresponds with DELETE /worker-credentials/{credential_id} (the `RevokeWorkerCredential` operationId).
 	RevokeWorkerCredential(ctx context.Context, credentialId CredentialId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListWorkerEnrolments Enrolment tokens of workers
+	//
+	// Corresponds with GET /worker-enrolments (the `ListWorkerEnrolments` operationId).
+	ListWorkerEnrolments(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWorkerEnrolmentWithBody Make a one-time enrolment token for a worker
+	//
+	// Only an administrator's own login. The worker trades it for a credential of its own within 24 hours, so that nobody
+	// ever sees the credential itself.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /worker-enrolments (the `CreateWorkerEnrolment` operationId).
+	CreateWorkerEnrolmentWithBody(ctx context.Context, params *CreateWorkerEnrolmentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWorkerEnrolment Make a one-time enrolment token for a worker
+	//
+	// Only an administrator's own login. The worker trades it for a credential of its own within 24 hours, so that nobody
+	// ever sees the credential itself.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /worker-enrolments (the `CreateWorkerEnrolment` operationId).
+	CreateWorkerEnrolment(ctx context.Context, params *CreateWorkerEnrolmentParams, body CreateWorkerEnrolmentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeWorkerEnrolment Withdraw an enrolment token that nobody has used
+	//
+	// Corresponds with DELETE /worker-enrolments/{enrolment_id} (the `RevokeWorkerEnrolment` operationId).
+	RevokeWorkerEnrolment(ctx context.Context, enrolmentId EnrolmentId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListWorkers Workers and when they were last heard
 	//
 	// Corresponds with GET /workers (the `ListWorkers` operationId).
@@ -4321,6 +4408,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /workers/deregister (the `DeregisterWorker` operationId).
 	DeregisterWorker(ctx context.Context, body DeregisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EnrolWorkerWithBody Trade an enrolment token for a worker's credential
+	//
+	// What `signalbox-worker` does at its first start. The token is worth one credential: a second try is refused with 403
+	// (`enrolment_used`), as is one that was withdrawn or is too old. Needs no token but this one.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /workers/enrol (the `EnrolWorker` operationId).
+	EnrolWorkerWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EnrolWorker Trade an enrolment token for a worker's credential
+	//
+	// What `signalbox-worker` does at its first start. The token is worth one credential: a second try is refused with 403
+	// (`enrolment_used`), as is one that was withdrawn or is too old. Needs no token but this one.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /workers/enrol (the `EnrolWorker` operationId).
+	EnrolWorker(ctx context.Context, body EnrolWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// HeartbeatWithBody Extend leases and hear signals
 	//
@@ -5681,6 +5788,76 @@ func (c *Client) RevokeWorkerCredential(ctx context.Context, credentialId Creden
 	return c.Client.Do(req)
 }
 
+// ListWorkerEnrolments Enrolment tokens of workers
+//
+// Corresponds with GET /worker-enrolments (the `ListWorkerEnrolments` operationId).
+func (c *Client) ListWorkerEnrolments(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWorkerEnrolmentsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWorkerEnrolmentWithBody Make a one-time enrolment token for a worker
+//
+// Only an administrator's own login. The worker trades it for a credential of its own within 24 hours, so that nobody
+// ever sees the credential itself.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /worker-enrolments (the `CreateWorkerEnrolment` operationId).
+func (c *Client) CreateWorkerEnrolmentWithBody(ctx context.Context, params *CreateWorkerEnrolmentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWorkerEnrolmentRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWorkerEnrolment Make a one-time enrolment token for a worker
+//
+// Only an administrator's own login. The worker trades it for a credential of its own within 24 hours, so that nobody
+// ever sees the credential itself.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /worker-enrolments (the `CreateWorkerEnrolment` operationId).
+func (c *Client) CreateWorkerEnrolment(ctx context.Context, params *CreateWorkerEnrolmentParams, body CreateWorkerEnrolmentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWorkerEnrolmentRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeWorkerEnrolment Withdraw an enrolment token that nobody has used
+//
+// Corresponds with DELETE /worker-enrolments/{enrolment_id} (the `RevokeWorkerEnrolment` operationId).
+func (c *Client) RevokeWorkerEnrolment(ctx context.Context, enrolmentId EnrolmentId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeWorkerEnrolmentRequest(c.Server, enrolmentId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListWorkers Workers and when they were last heard
 //
 // Corresponds with GET /workers (the `ListWorkers` operationId).
@@ -5781,6 +5958,46 @@ func (c *Client) DeregisterWorkerWithBody(ctx context.Context, contentType strin
 // Corresponds with POST /workers/deregister (the `DeregisterWorker` operationId).
 func (c *Client) DeregisterWorker(ctx context.Context, body DeregisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeregisterWorkerRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EnrolWorkerWithBody Trade an enrolment token for a worker's credential
+//
+// What `signalbox-worker` does at its first start. The token is worth one credential: a second try is refused with 403
+// (`enrolment_used`), as is one that was withdrawn or is too old. Needs no token but this one.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /workers/enrol (the `EnrolWorker` operationId).
+func (c *Client) EnrolWorkerWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnrolWorkerRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EnrolWorker Trade an enrolment token for a worker's credential
+//
+// What `signalbox-worker` does at its first start. The token is worth one credential: a second try is refused with 403
+// (`enrolment_used`), as is one that was withdrawn or is too old. Needs no token but this one.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /workers/enrol (the `EnrolWorker` operationId).
+func (c *Client) EnrolWorker(ctx context.Context, body EnrolWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnrolWorkerRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8610,6 +8827,120 @@ func NewRevokeWorkerCredentialRequest(server string, credentialId CredentialId) 
 	return req, nil
 }
 
+// NewListWorkerEnrolmentsRequest constructs an http.Request for the ListWorkerEnrolments method
+func NewListWorkerEnrolmentsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/worker-enrolments")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateWorkerEnrolmentRequest calls the generic CreateWorkerEnrolment builder with application/json body
+func NewCreateWorkerEnrolmentRequest(server string, params *CreateWorkerEnrolmentParams, body CreateWorkerEnrolmentJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateWorkerEnrolmentRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateWorkerEnrolmentRequestWithBody constructs an http.Request for the CreateWorkerEnrolment method, with any body, and a specified content type
+func NewCreateWorkerEnrolmentRequestWithBody(server string, params *CreateWorkerEnrolmentParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/worker-enrolments")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewRevokeWorkerEnrolmentRequest constructs an http.Request for the RevokeWorkerEnrolment method
+func NewRevokeWorkerEnrolmentRequest(server string, enrolmentId EnrolmentId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "enrolment_id", enrolmentId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/worker-enrolments/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListWorkersRequest constructs an http.Request for the ListWorkers method
 func NewListWorkersRequest(server string) (*http.Request, error) {
 	var err error
@@ -8725,6 +9056,46 @@ func NewDeregisterWorkerRequestWithBody(server string, contentType string, body 
 	}
 
 	operationPath := fmt.Sprintf("/workers/deregister")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewEnrolWorkerRequest calls the generic EnrolWorker builder with application/json body
+func NewEnrolWorkerRequest(server string, body EnrolWorkerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEnrolWorkerRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewEnrolWorkerRequestWithBody constructs an http.Request for the EnrolWorker method, with any body, and a specified content type
+func NewEnrolWorkerRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workers/enrol")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -9560,6 +9931,40 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /worker-credentials/{credential_id} (the `RevokeWorkerCredential` operationId).
 	RevokeWorkerCredentialWithResponse(ctx context.Context, credentialId CredentialId, reqEditors ...RequestEditorFn) (*RevokeWorkerCredentialResponse, error)
 
+	// ListWorkerEnrolmentsWithResponse Enrolment tokens of workers
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /worker-enrolments (the `ListWorkerEnrolments` operationId).
+	ListWorkerEnrolmentsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWorkerEnrolmentsResponse, error)
+
+	// CreateWorkerEnrolmentWithBodyWithResponse Make a one-time enrolment token for a worker
+	//
+	// Only an administrator's own login. The worker trades it for a credential of its own within 24 hours, so that nobody
+	// ever sees the credential itself.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /worker-enrolments (the `CreateWorkerEnrolment` operationId).
+	CreateWorkerEnrolmentWithBodyWithResponse(ctx context.Context, params *CreateWorkerEnrolmentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateWorkerEnrolmentResponse, error)
+
+	// CreateWorkerEnrolmentWithResponse Make a one-time enrolment token for a worker
+	//
+	// Only an administrator's own login. The worker trades it for a credential of its own within 24 hours, so that nobody
+	// ever sees the credential itself.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /worker-enrolments (the `CreateWorkerEnrolment` operationId).
+	CreateWorkerEnrolmentWithResponse(ctx context.Context, params *CreateWorkerEnrolmentParams, body CreateWorkerEnrolmentJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateWorkerEnrolmentResponse, error)
+
+	// RevokeWorkerEnrolmentWithResponse Withdraw an enrolment token that nobody has used
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /worker-enrolments/{enrolment_id} (the `RevokeWorkerEnrolment` operationId).
+	RevokeWorkerEnrolmentWithResponse(ctx context.Context, enrolmentId EnrolmentId, reqEditors ...RequestEditorFn) (*RevokeWorkerEnrolmentResponse, error)
+
 	// ListWorkersWithResponse Workers and when they were last heard
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9613,6 +10018,26 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /workers/deregister (the `DeregisterWorker` operationId).
 	DeregisterWorkerWithResponse(ctx context.Context, body DeregisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*DeregisterWorkerResponse, error)
+
+	// EnrolWorkerWithBodyWithResponse Trade an enrolment token for a worker's credential
+	//
+	// What `signalbox-worker` does at its first start. The token is worth one credential: a second try is refused with 403
+	// (`enrolment_used`), as is one that was withdrawn or is too old. Needs no token but this one.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workers/enrol (the `EnrolWorker` operationId).
+	EnrolWorkerWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrolWorkerResponse, error)
+
+	// EnrolWorkerWithResponse Trade an enrolment token for a worker's credential
+	//
+	// What `signalbox-worker` does at its first start. The token is worth one credential: a second try is refused with 403
+	// (`enrolment_used`), as is one that was withdrawn or is too old. Needs no token but this one.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workers/enrol (the `EnrolWorker` operationId).
+	EnrolWorkerWithResponse(ctx context.Context, body EnrolWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrolWorkerResponse, error)
 
 	// HeartbeatWithBodyWithResponse Extend leases and hear signals
 	//
@@ -12272,6 +12697,143 @@ func (r RevokeWorkerCredentialResponse) ContentType() string {
 	return ""
 }
 
+type ListWorkerEnrolmentsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerEnrolmentList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWorkerEnrolmentsResponse) GetJSON200() *WorkerEnrolmentList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListWorkerEnrolmentsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWorkerEnrolmentsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWorkerEnrolmentsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWorkerEnrolmentsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWorkerEnrolmentsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateWorkerEnrolmentResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *MintedToken
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateWorkerEnrolmentResponse) GetJSON201() *MintedToken {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateWorkerEnrolmentResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateWorkerEnrolmentResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateWorkerEnrolmentResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateWorkerEnrolmentResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateWorkerEnrolmentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RevokeWorkerEnrolmentResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RevokeWorkerEnrolmentResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeWorkerEnrolmentResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeWorkerEnrolmentResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeWorkerEnrolmentResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeWorkerEnrolmentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListWorkersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12451,6 +13013,54 @@ func (r DeregisterWorkerResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeregisterWorkerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EnrolWorkerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *MintedToken
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r EnrolWorkerResponse) GetJSON201() *MintedToken {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EnrolWorkerResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EnrolWorkerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EnrolWorkerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EnrolWorkerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EnrolWorkerResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13683,6 +14293,64 @@ func (c *ClientWithResponses) RevokeWorkerCredentialWithResponse(ctx context.Con
 	return ParseRevokeWorkerCredentialResponse(rsp)
 }
 
+// ListWorkerEnrolmentsWithResponse Enrolment tokens of workers
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /worker-enrolments (the `ListWorkerEnrolments` operationId).
+func (c *ClientWithResponses) ListWorkerEnrolmentsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWorkerEnrolmentsResponse, error) {
+	rsp, err := c.ListWorkerEnrolments(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWorkerEnrolmentsResponse(rsp)
+}
+
+// CreateWorkerEnrolmentWithBodyWithResponse Make a one-time enrolment token for a worker
+//
+// Only an administrator's own login. The worker trades it for a credential of its own within 24 hours, so that nobody
+// ever sees the credential itself.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /worker-enrolments (the `CreateWorkerEnrolment` operationId).
+func (c *ClientWithResponses) CreateWorkerEnrolmentWithBodyWithResponse(ctx context.Context, params *CreateWorkerEnrolmentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateWorkerEnrolmentResponse, error) {
+	rsp, err := c.CreateWorkerEnrolmentWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateWorkerEnrolmentResponse(rsp)
+}
+
+// CreateWorkerEnrolmentWithResponse Make a one-time enrolment token for a worker
+//
+// Only an administrator's own login. The worker trades it for a credential of its own within 24 hours, so that nobody
+// ever sees the credential itself.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /worker-enrolments (the `CreateWorkerEnrolment` operationId).
+func (c *ClientWithResponses) CreateWorkerEnrolmentWithResponse(ctx context.Context, params *CreateWorkerEnrolmentParams, body CreateWorkerEnrolmentJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateWorkerEnrolmentResponse, error) {
+	rsp, err := c.CreateWorkerEnrolment(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateWorkerEnrolmentResponse(rsp)
+}
+
+// RevokeWorkerEnrolmentWithResponse Withdraw an enrolment token that nobody has used
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /worker-enrolments/{enrolment_id} (the `RevokeWorkerEnrolment` operationId).
+func (c *ClientWithResponses) RevokeWorkerEnrolmentWithResponse(ctx context.Context, enrolmentId EnrolmentId, reqEditors ...RequestEditorFn) (*RevokeWorkerEnrolmentResponse, error) {
+	rsp, err := c.RevokeWorkerEnrolment(ctx, enrolmentId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeWorkerEnrolmentResponse(rsp)
+}
+
 // ListWorkersWithResponse Workers and when they were last heard
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13771,6 +14439,38 @@ func (c *ClientWithResponses) DeregisterWorkerWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseDeregisterWorkerResponse(rsp)
+}
+
+// EnrolWorkerWithBodyWithResponse Trade an enrolment token for a worker's credential
+//
+// What `signalbox-worker` does at its first start. The token is worth one credential: a second try is refused with 403
+// (`enrolment_used`), as is one that was withdrawn or is too old. Needs no token but this one.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workers/enrol (the `EnrolWorker` operationId).
+func (c *ClientWithResponses) EnrolWorkerWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrolWorkerResponse, error) {
+	rsp, err := c.EnrolWorkerWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnrolWorkerResponse(rsp)
+}
+
+// EnrolWorkerWithResponse Trade an enrolment token for a worker's credential
+//
+// What `signalbox-worker` does at its first start. The token is worth one credential: a second try is refused with 403
+// (`enrolment_used`), as is one that was withdrawn or is too old. Needs no token but this one.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workers/enrol (the `EnrolWorker` operationId).
+func (c *ClientWithResponses) EnrolWorkerWithResponse(ctx context.Context, body EnrolWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrolWorkerResponse, error) {
+	rsp, err := c.EnrolWorker(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnrolWorkerResponse(rsp)
 }
 
 // HeartbeatWithBodyWithResponse Extend leases and hear signals
@@ -15671,6 +16371,101 @@ func ParseRevokeWorkerCredentialResponse(rsp *http.Response) (*RevokeWorkerCrede
 	return response, nil
 }
 
+// ParseListWorkerEnrolmentsResponse parses an HTTP response from a ListWorkerEnrolmentsWithResponse call
+func ParseListWorkerEnrolmentsResponse(rsp *http.Response) (*ListWorkerEnrolmentsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWorkerEnrolmentsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerEnrolmentList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateWorkerEnrolmentResponse parses an HTTP response from a CreateWorkerEnrolmentWithResponse call
+func ParseCreateWorkerEnrolmentResponse(rsp *http.Response) (*CreateWorkerEnrolmentResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateWorkerEnrolmentResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest MintedToken
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeWorkerEnrolmentResponse parses an HTTP response from a RevokeWorkerEnrolmentWithResponse call
+func ParseRevokeWorkerEnrolmentResponse(rsp *http.Response) (*RevokeWorkerEnrolmentResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeWorkerEnrolmentResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListWorkersResponse parses an HTTP response from a ListWorkersWithResponse call
 func ParseListWorkersResponse(rsp *http.Response) (*ListWorkersResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -15786,6 +16581,39 @@ func ParseDeregisterWorkerResponse(rsp *http.Response) (*DeregisterWorkerRespons
 	switch {
 	case rsp.StatusCode == 204:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEnrolWorkerResponse parses an HTTP response from a EnrolWorkerWithResponse call
+func ParseEnrolWorkerResponse(rsp *http.Response) (*EnrolWorkerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EnrolWorkerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest MintedToken
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

@@ -57,7 +57,9 @@ func newAPI(server, credential string, doer *http.Client) (*api, error) {
 	client, err := wire.NewClient(strings.TrimSuffix(server, "/")+"/api/v1", wire.WithHTTPClient(doer),
 		wire.WithRequestEditorFn(func(ctx context.Context, r *http.Request) error {
 			trail.Inject(ctx, r.Header)
-			r.Header.Set("Authorization", "Bearer "+credential)
+			if credential != "" {
+				r.Header.Set("Authorization", "Bearer "+credential)
+			}
 			return nil
 		}))
 	if err != nil {

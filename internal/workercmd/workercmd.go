@@ -32,12 +32,15 @@ type flags struct {
 	Roles   []string `help:"Phases to take: execute, verify, publish." placeholder:"ROLE"`
 	Config  string   `help:"File with agent profiles and read-only caches." type:"path"`
 	Name    string   `help:"A label for the workers page; else SIGNALBOX_WORKER_NAME, else this machine's name."`
+	Enrol   bool     `help:"Read a one-time enrolment token from standard input, trade it for this worker's credential, keep that in the worker's folder, and end."`
 	Check   bool     `help:"Read the configuration, try to break out of the sandbox, print what was found, and end."`
 	Version bool     `help:"Print the version and end."`
 }
 
 // Options of a worker process beside what its surroundings say.
 type Options struct {
+	// Stdin is where --enrol reads its token; nil is the process's own.
+	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Lookup         func(string) (string, bool)
 	// Hook is worker.Config.Hook; the shipped program sets none.
@@ -58,6 +61,13 @@ func Main(args []string, o Options) int {
 	}
 	if f.Version {
 		fmt.Fprintln(o.Stdout, "signalbox-worker", version())
+		return 0
+	}
+	if f.Enrol {
+		if err := enrol(o); err != nil {
+			fmt.Fprintln(o.Stderr, "signalbox-worker:", err)
+			return 1
+		}
 		return 0
 	}
 	cfg, err := configure(f, o.Lookup, o.Stderr)
@@ -115,8 +125,12 @@ func configure(f flags, lookup func(string) (string, bool), stderr io.Writer) (w
 			name = "worker"
 		}
 	}
+	credential, err := identity(env, dir, stderr)
+	if err != nil {
+		return worker.Config{}, err
+	}
 	cfg := worker.Config{
-		ServerURL: env.ServerURL, Credential: env.Credential.Reveal(), Name: name, Version: version(), Dir: dir, Tier: sandbox.Tier(env.Sandbox),
+		ServerURL: env.ServerURL, Credential: credential, Name: name, Version: version(), Dir: dir, Tier: sandbox.Tier(env.Sandbox),
 		MaxRuns: env.MaxRuns, Heartbeat: env.Heartbeat, DrainGrace: env.DrainGrace, File: file, Log: logger(env, stderr),
 	}
 	for _, r := range roles {
@@ -128,6 +142,58 @@ func configure(f flags, lookup func(string) (string, bool), stderr io.Writer) (w
 		}
 	}
 	return cfg, cfg.Validate()
+}
+
+// identity is the credential that was given, or was kept by an enrolment, or is got by one now: at the first start.
+func identity(env config.Worker, dir string, stderr io.Writer) (string, error) {
+	if given := env.Credential.Reveal(); given != "" {
+		return given, nil
+	}
+	kept, err := worker.KeptCredential(dir)
+	if kept != "" || err != nil {
+		return kept, err
+	}
+	token := env.Enrolment.Reveal()
+	if token == "" {
+		return "", fmt.Errorf("SIGNALBOX_WORKER_CREDENTIAL is not set (nor SIGNALBOX_WORKER_CREDENTIAL_FILE), %s holds no credential, and SIGNALBOX_WORKER_ENROLMENT gives no token for one: ask an administrator for an enrolment token", dir)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), enrolTime)
+	defer cancel()
+	credential, err := worker.Enrol(ctx, env.ServerURL, dir, token, nil)
+	if err == nil {
+		fmt.Fprintf(stderr, "signalbox-worker: enrolled; the credential is in %s\n", dir)
+	}
+	return credential, err
+}
+
+// enrolTime is how long the server has to answer an enrolment.
+const enrolTime = time.Minute
+
+// enrol is the first start alone, with the token from standard input, where no list of processes or environments shows it.
+func enrol(o Options) error {
+	env, err := config.LoadWorker(o.Lookup)
+	if err != nil {
+		return err
+	}
+	from := o.Stdin
+	if from == nil {
+		from = os.Stdin
+	}
+	token, err := io.ReadAll(io.LimitReader(from, 1<<10))
+	if err != nil {
+		return fmt.Errorf("not enrolled: read token: %w", err)
+	}
+	dir, err := filepath.Abs(env.Dir)
+	if err != nil {
+		return fmt.Errorf("SIGNALBOX_WORKER_DIR: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), enrolTime)
+	defer cancel()
+	if _, err := worker.Enrol(ctx, env.ServerURL, dir, string(token), nil); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(o.Stdout, "Enrolled. The credential is in %s; start signalbox-worker without it.\n", dir)
+	return err
 }
 
 func logger(env config.Worker, to io.Writer) *slog.Logger {

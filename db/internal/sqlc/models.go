@@ -287,10 +287,12 @@ type LoginState struct {
 }
 
 type Membership struct {
-	TenantID  uuid.UUID `json:"tenant_id"`
-	UserID    uuid.UUID `json:"user_id"`
-	Roles     []string  `json:"roles"`
-	UpdatedAt time.Time `json:"updated_at"`
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	UserID     uuid.UUID  `json:"user_id"`
+	Roles      []string   `json:"roles"`
+	UpdatedAt  time.Time  `json:"updated_at"`
+	ProviderID *uuid.UUID `json:"provider_id"`
+	Groups     []string   `json:"groups"`
 }
 
 type Notice struct {
@@ -835,4 +837,18 @@ type WorkerCredential struct {
 	CreatedAt  time.Time   `json:"created_at"`
 	LastUsedAt *time.Time  `json:"last_used_at"`
 	RevokedAt  *time.Time  `json:"revoked_at"`
+}
+
+type WorkerEnrolment struct {
+	ID        uuid.UUID   `json:"id"`
+	TenantID  uuid.UUID   `json:"tenant_id"`
+	Name      string      `json:"name"`
+	Phases    []string    `json:"phases"`
+	Hash      bytea.Bytes `json:"hash"`
+	CreatedBy uuid.UUID   `json:"created_by"`
+	CreatedAt time.Time   `json:"created_at"`
+	ExpiresAt time.Time   `json:"expires_at"`
+	UsedAt    *time.Time  `json:"used_at"`
+	WorkerID  *uuid.UUID  `json:"worker_id"`
+	RevokedAt *time.Time  `json:"revoked_at"`
 }

@@ -482,13 +482,15 @@ func (q *Queries) InsertWorkerCredential(ctx context.Context, db DBTX, arg Inser
 }
 
 const listGroupRoles = `-- name: ListGroupRoles :many
-SELECT DISTINCT tenant_id, role FROM group_roles WHERE provider_id = $1 AND group_name = ANY($2::text[])
-ORDER BY tenant_id, role
+SELECT tenant_id, role, array_agg(group_name ORDER BY group_name)::text[] AS groups
+FROM group_roles WHERE provider_id = $1 AND group_name = ANY($2::text[])
+GROUP BY tenant_id, role ORDER BY tenant_id, role
 `
 
 type ListGroupRolesRow struct {
 	TenantID uuid.UUID `json:"tenant_id"`
 	Role     string    `json:"role"`
+	Groups   []string  `json:"groups"`
 }
 
 func (q *Queries) ListGroupRoles(ctx context.Context, db DBTX, providerID uuid.UUID, groups []string) ([]ListGroupRolesRow, error) {
@@ -500,7 +502,7 @@ func (q *Queries) ListGroupRoles(ctx context.Context, db DBTX, providerID uuid.U
 	var items []ListGroupRolesRow
 	for rows.Next() {
 		var i ListGroupRolesRow
-		if err := rows.Scan(&i.TenantID, &i.Role); err != nil {
+		if err := rows.Scan(&i.TenantID, &i.Role, &i.Groups); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -784,11 +786,25 @@ func (q *Queries) UpdateUser(ctx context.Context, db DBTX, iD uuid.UUID, name st
 }
 
 const upsertMembership = `-- name: UpsertMembership :exec
-INSERT INTO memberships (tenant_id, user_id, roles) VALUES ($1, $2, $3)
-ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, updated_at = now()
+INSERT INTO memberships (tenant_id, user_id, roles, provider_id, groups) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, provider_id = excluded.provider_id, groups = excluded.groups, updated_at = now()
 `
 
-func (q *Queries) UpsertMembership(ctx context.Context, db DBTX, tenantID uuid.UUID, userID uuid.UUID, roles []string) error {
-	_, err := db.Exec(ctx, upsertMembership, tenantID, userID, roles)
+type UpsertMembershipParams struct {
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	UserID     uuid.UUID  `json:"user_id"`
+	Roles      []string   `json:"roles"`
+	ProviderID *uuid.UUID `json:"provider_id"`
+	Groups     []string   `json:"groups"`
+}
+
+func (q *Queries) UpsertMembership(ctx context.Context, db DBTX, arg UpsertMembershipParams) error {
+	_, err := db.Exec(ctx, upsertMembership,
+		arg.TenantID,
+		arg.UserID,
+		arg.Roles,
+		arg.ProviderID,
+		arg.Groups,
+	)
 	return err
 }
