@@ -3,6 +3,7 @@ package handlers
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 	"signalbox/web"
 )
 
+// earlierGates bounds how many gates of a run its newest one looks back at.
+const earlierGates = 20
+
 func decisionViews(g gate) []web.DecisionView {
 	var all []web.DecisionView
 	for i := len(g.decisions) - 1; i >= 0; i-- {
@@ -20,6 +24,32 @@ func decisionViews(g gate) []web.DecisionView {
 		all = append(all, v)
 	}
 	return all
+}
+
+// earlierDecisions are those about earlier revisions, the newest first: they count for nothing here and are not forgotten.
+func (s *server) earlierDecisions(r *http.Request, g gate) ([]web.DecisionView, error) {
+	if g.info.Revision <= 1 {
+		return nil, nil
+	}
+	gates, err := s.store.GatesOfRun(r.Context(), g.run.Tenant, g.run.ID, earlierGates)
+	if err != nil {
+		return nil, err
+	}
+	var all []web.DecisionView
+	for _, before := range gates {
+		if before.ID == g.info.ID || before.Kind != g.info.Kind || before.Revision >= g.info.Revision {
+			continue
+		}
+		decisions, err := s.store.Decisions(r.Context(), g.run.Tenant, before.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range decisions {
+			all = append(all, decisionView(g, d))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b web.DecisionView) int { return b.At.Compare(a.At) })
+	return all, nil
 }
 
 func decisionView(g gate, d db.DecisionInfo) web.DecisionView {

@@ -23,7 +23,8 @@ type gatePatch struct {
 	parsed   *patch.Patch
 }
 
-// gatePatch reads the patch of a gate; nil where the gate has none to show.
+// gatePatch reads the patch of a gate; nil where the gate has none to show. A gate that asks about a patch always has one: without it
+// nobody is asked, because nobody could see what about.
 func (s *server) gatePatch(r *http.Request, g db.GateInfo) (*gatePatch, error) {
 	if g.Kind == run.GatePlan {
 		return nil, nil
@@ -47,6 +48,9 @@ func (s *server) gatePatch(r *http.Request, g db.GateInfo) (*gatePatch, error) {
 			return nil, err
 		}
 		return &gatePatch{a, parsed}, nil
+	}
+	if g.Kind == run.GatePatch && (g.State == run.GateOpen || g.State == run.GateExpired) {
+		return nil, fault.New(fault.Gone, "Nothing can be decided here: the patch that this gate is about is not stored any more. Cancel the run and start it again.")
 	}
 	return nil, nil
 }

@@ -103,6 +103,11 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 		h.Set("HX-Reswap", "outerHTML")
 	}
 	data := web.GatePageData{Shell: s.shell(r), Panel: panel, Live: g.open(), History: decisionViews(g)}
+	earlier, err := s.earlierDecisions(r, g)
+	if err != nil {
+		return err
+	}
+	data.History = append(data.History, earlier...)
 	if data.Live {
 		turn, err := s.store.Turn(r.Context(), who(r).tenant, id, who(r).user)
 		if err != nil {

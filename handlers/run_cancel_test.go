@@ -68,6 +68,7 @@ func wantRungs(t testing.TB, b *browser, run string, want ...string) {
 // cancel rule 3: the page changes at once, each step of the cancellation has its time, and the ladder stays through reloads and
 // after the end. cancel rule 4: it says by when it ends. cancel rule 5: whoever asks again, with the same form or as somebody
 // else, gets the same ladder, which names who asked first.
+// U10: what the request changes is on the very next page, whatever the worker does, and says by when it is over.
 // Field reports: prefect#4490, prefect#18585, prefect#18840, dagster#13155, temporalio/ui#325.
 func TestCancelLadder(t *testing.T) {
 	t.Parallel()

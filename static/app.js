@@ -15,9 +15,10 @@
 
 	// --- live chip: derived from the last byte, never from the state of a socket ---
 	const live = { last: 0, attempt: 0, paused: false, done: false, dead: "", resume: [] };
-	const staleAfter = 35000; // the server sends an event named ping every 15 s; a comment would not reach us
+	const staleAfter = 34000; // the server sends an event named ping every 15 s; a comment would not reach us
 	const clock = (ms) => new Date(ms).toISOString().slice(11, 16) + " UTC";
 
+	const silent = () => live.last && Date.now() - live.last > staleAfter;
 	const paint = () => {
 		const chip = byId("live");
 		if (!chip) return;
@@ -26,7 +27,7 @@
 		else if (live.dead) [state, text, reload] = ["stale", live.dead, true];
 		else if (live.paused) [state, text] = ["paused", "Paused by you"];
 		else if (!live.last) [state, text] = ["start", live.attempt ? `Reconnecting (${live.attempt})` : "Connecting"];
-		else if (Date.now() - live.last > staleAfter) [state, text, reload] = ["stale", `Stale since ${clock(live.last)}`, true];
+		else if (silent()) [state, text, reload] = ["stale", `Stale since ${clock(live.last)}`, true];
 		else if (live.attempt) [state, text] = ["reconnecting", `Reconnecting (${live.attempt})`];
 		if (chip.dataset.live === state && chip.dataset.text === text) return;
 		chip.dataset.live = state;
@@ -43,6 +44,7 @@
 	const heard = () => { live.last = Date.now(); live.attempt = 0; paint(); };
 
 	document.addEventListener("htmx:sse:before:connection", (e) => {
+		live.connection = e.detail.connection;
 		if (live.dead || live.done) e.preventDefault();
 		else if (live.last) { live.attempt++; paint(); }
 	});
@@ -90,9 +92,13 @@
 			if (node.textContent !== text) node.textContent = text;
 		});
 	};
-	if (byId("live")) setInterval(paint, 1000);
+	// A stream that is silent for too long is dead, whatever its socket says, as after a sleep of the machine: another is opened.
+	if (byId("live")) setInterval(() => {
+		paint();
+		if (silent() && !live.paused) live.connection?.reader?.cancel();
+	}, 1000);
 	setInterval(ages, 10000);
-	for (const name of ["visibilitychange", "pageshow", "online"]) window.addEventListener(name, () => { paint(); if (Date.now() - opened > 5000) ages(); });
+	for (const name of ["visibilitychange", "pageshow", "online"]) window.addEventListener(name, () => { paint(); if (!document.hidden) live.connection?.delayCanceller?.(); if (Date.now() - opened > 5000) ages(); });
 
 	// --- the timeline: a row that is there already is not added again ---
 	const tidy = () => {

@@ -45,6 +45,23 @@ func TestLostLeaseInEachPhase(t *testing.T) {
 	}
 }
 
+// U10: with the times of an installation that sets none, a worker that works hears of a cancel with a heartbeat within 10 seconds, and
+// one that was killed is waited for less than a minute: then the run is over, looked at once a second.
+func TestACancelIsOverWithinAMinute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Timing: db.Timing{}})
+	if beat := w.Store.Timing().Heartbeat; beat == 0 || beat > 10*time.Second {
+		t.Errorf("a worker is heard of every %s", beat)
+	}
+	at := w.at(t, run.Executing)
+	got(w.Cancel(t.Context(), at.Ref))(t)
+	once(t, w.reaper(), 0)
+	w.is(t, at.Ref, run.Cancelling)
+	w.pass(t, 58*time.Second) // and not a word of the worker
+	replicas(t, 1, many(2, w.reaper)...)
+	w.is(t, at.Ref, run.Cancelled)
+}
+
 // The cancel is confirmed by force when the worker did not confirm within the grace, and by nothing before that.
 func TestForcedCancel(t *testing.T) {
 	t.Parallel()

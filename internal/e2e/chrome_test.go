@@ -125,8 +125,8 @@ func watch(r *rig.Rig, t *testing.T, ctx context.Context, name string) *tab {
 	return b
 }
 
-// hear keeps what a well-behaved page never does: errors on the console, a violation of the content policy, a dialog,
-// a request to somebody else.
+// hear keeps what a well-behaved page never does: errors on the console, a violation of the content policy (U17: every browser test
+// fails on one), a dialog, a request to somebody else.
 func (b *tab) hear(ev any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

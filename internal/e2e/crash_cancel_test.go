@@ -183,7 +183,7 @@ func nothingAfterCancel(r *rig.Rig, repo *rig.Repository, run string, branch boo
 	}
 }
 
-// R-CAN-4: a worker that does not answer is not waited for longer than the grace; when it comes back it changes nothing.
+// R-CAN-4, U10: a worker that does not answer is not waited for longer than the grace; when it comes back it changes nothing.
 func TestCancelForced(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, rig.Options{Workers: -1, Timing: db.Timing{LeaseTTL: 30 * time.Second, CancelGrace: 500 * time.Millisecond}})
