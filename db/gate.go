@@ -44,6 +44,8 @@ type Verdict struct {
 	By   Decider
 	// Audit is completed with what was decided.
 	Audit *Audit
+	// line is the completed one; it is written last, because it locks the tenant's audit log until the commit.
+	line *Audit
 }
 
 // Decider is the person, as the one middleware made them.
@@ -86,7 +88,7 @@ func (s *Store) Decide(ctx context.Context, v Verdict) (VerdictAck, error) {
 		var ack VerdictAck
 		var w *write
 		err := s.inTx(ctx, func(tx pgx.Tx) (err error) {
-			w = nil
+			w, v.line = nil, &Audit{}
 			again, err := s.storedAnswer(ctx, tx, v.Tenant, scope, v.Key, v.Hash, &ack)
 			if err != nil || again {
 				ack.Replayed = again
@@ -98,7 +100,10 @@ func (s *Store) Decide(ctx context.Context, v Verdict) (VerdictAck, error) {
 			if err := s.usedDrafts(ctx, tx, v); err != nil {
 				return err
 			}
-			return s.storeAnswer(ctx, tx, v.Tenant, scope, v.Key, v.Hash, ack)
+			if err := s.storeAnswer(ctx, tx, v.Tenant, scope, v.Key, v.Hash, ack); err != nil || v.line.Action == "" {
+				return err
+			}
+			return s.audit(ctx, tx, v.line)
 		})
 		if keyTaken(err) {
 			continue
@@ -182,7 +187,7 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 	payload, err := s.verdictEvent(ctx, tx, v, h, rules, f, t)
 	if err != nil || payload == nil {
 		if err == nil {
-			err = s.auditVerdict(ctx, tx, v, ack)
+			v.audit(ack)
 		}
 		return ack, nil, err
 	}
@@ -203,7 +208,8 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 	if err := s.writeLocked(ctx, tx, Ref{v.Tenant, h.run.ID}, w, steps, nil); err != nil {
 		return ack, nil, err
 	}
-	return ack, w, s.auditVerdict(ctx, tx, v, ack)
+	v.audit(ack)
+	return ack, w, nil
 }
 
 // gatePolicy loads the rules and facts that a decision is measured by, as they

@@ -48,7 +48,16 @@ func (s *Store) moveGate(ctx context.Context, in Request, by Decider, gate uuid.
 			if ack, w, err = s.moveGateTx(ctx, tx, in, by, gate, what, event); err != nil {
 				return err
 			}
-			return s.storeAnswer(ctx, tx, in.Tenant, scope, in.Key, in.Hash, ack)
+			if err := s.storeAnswer(ctx, tx, in.Tenant, scope, in.Key, in.Hash, ack); err != nil {
+				return err
+			}
+			a := Audit{}
+			if in.Audit != nil {
+				a = *in.Audit
+			}
+			a.Tenant, a.By, a.Action, a.Result = in.Tenant, by.actor(), "gate."+what, "recorded"
+			a.ObjectType, a.ObjectID = "gate", typeid.Format(typeid.Gate, gate)
+			return s.audit(ctx, tx, &a)
 		})
 		if keyTaken(err) {
 			continue
@@ -102,13 +111,7 @@ func (s *Store) moveGateTx(ctx context.Context, tx pgx.Tx, in Request, by Decide
 	if err := w.add(h.row, steps, s.timing, nil); err != nil {
 		return Ack{}, nil, err
 	}
-	a := Audit{}
-	if in.Audit != nil {
-		a = *in.Audit
-	}
-	a.Tenant, a.By, a.Action, a.Result = in.Tenant, by.actor(), "gate."+what, "recorded"
-	a.ObjectType, a.ObjectID = "gate", typeid.Format(typeid.Gate, gate)
-	if err := s.writeLocked(ctx, tx, Ref{in.Tenant, h.run.ID}, w, steps, &a); err != nil {
+	if err := s.writeLocked(ctx, tx, Ref{in.Tenant, h.run.ID}, w, steps, nil); err != nil {
 		return Ack{}, nil, err
 	}
 	after := steps[len(steps)-1].res.Run

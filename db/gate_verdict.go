@@ -43,7 +43,8 @@ func (s *Store) lateVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, r
 		if err := s.storeVerdict(ctx, tx, v, h, rules.Version, true); err != nil {
 			return true, err
 		}
-		return true, s.auditVerdict(ctx, tx, v, *ack)
+		v.audit(*ack)
+		return true, nil
 	}
 	who, at := s.lastDecider(ctx, tx, h)
 	what := map[run.GateState]string{run.GateSatisfied: "approved it", run.GateBypassed: "bypassed it",
@@ -218,9 +219,10 @@ func (v Verdict) noted() int {
 	return max(v.Notes, 1)
 }
 
-func (s *Store) auditVerdict(ctx context.Context, tx pgx.Tx, v Verdict, ack VerdictAck) error {
+// audit completes the line that the verdict leaves in the audit.
+func (v Verdict) audit(ack VerdictAck) {
 	if v.Audit == nil {
-		return nil
+		return
 	}
 	a := *v.Audit
 	a.Tenant, a.By, a.Action = v.Tenant, v.By.actor(), "gate."+string(v.Verdict)
@@ -232,7 +234,7 @@ func (s *Store) auditVerdict(ctx context.Context, tx pgx.Tx, v Verdict, ack Verd
 	if v.Verdict == policy.Approve && v.Quick != nil {
 		a.Detail["from_list"] = true
 	}
-	return s.audit(ctx, tx, &a)
+	*v.line = a
 }
 
 func already(g policy.GateFacts, v Verdict) bool {

@@ -204,7 +204,7 @@ func TestTheLogIsAppendOnly(t *testing.T) {
 	must(t, w.Approve(t.Context(), at.Ref))
 	conn := got(pgx.Connect(t.Context(), w.db.EngineURL))(t)
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	for _, table := range []string{"run_events", "task_events", "audit_log", "audit_chain", "decisions", "gate_revisions", "ended_leases"} {
+	for _, table := range []string{"run_events", "task_events", "audit_log", "audit_heads", "decisions", "gate_revisions", "ended_leases"} {
 		for _, sql := range []string{`UPDATE %s SET tenant_id = tenant_id`, `DELETE FROM %s`, `TRUNCATE %s`} {
 			denied(t, conn, fmt.Sprintf(sql, table))
 		}

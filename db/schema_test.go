@@ -143,7 +143,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	// Tables that only the server itself fills: a violation there is a fault of ours and stays internal. runs is among
 	// them, since the reducer holds its invariants before the schema does; what it refuses has its own sentences.
 	ours := []string{"runs", "run_events", "run_queue", "run_delayed", "run_admissions", "run_leases", "ended_leases", "attempts", "sandboxes", "gates",
-		"gate_revisions", "feedback", "attestations", "policy_decisions", "outbox", "notices", "audit_log", "audit_chain", "chain_cursors", "feed_cursors",
+		"gate_revisions", "feedback", "attestations", "policy_decisions", "outbox", "notices", "audit_log", "audit_heads", "feed_cursors",
 		"task_events", "verifications", "patches", "fact_sequences", "tenants", "users", "identities", "sessions", "login_states", "login_codes",
 		"api_tokens", "worker_credentials", "worker_enrolments", "control_heartbeat", "repairs", "quarantine"}
 	// Rules of other tables that no request can break, with the reason.

@@ -202,10 +202,6 @@ ORDER BY w.id, b.started_at DESC;
 -- name: QueueDepth :one
 SELECT count(*)::bigint AS depth, coalesce(min(visible_at), 'epoch')::timestamptz AS oldest FROM run_queue WHERE tenant_id = $1;
 
--- name: InsertAudit :exec
-INSERT INTO audit_log (tenant_id, actor_kind, actor_id, actor_name, channel, remote_addr, request_id, action, object_type, object_id, result, reason, detail)
-VALUES (@tenant_id, @actor_kind, @actor_id, @actor_name, @channel, @remote_addr, @request_id, @action, @object_type, @object_id, @result, @reason, @detail);
-
 -- name: JudgeArtifact :one
 -- The report behind the newest verdict that was recorded: what a worker stored beside it counts for nothing.
 SELECT (payload -> 'payload' -> 'judge' ->> 'artifact')::text AS artifact FROM run_events

@@ -14,7 +14,7 @@ import (
 
 // fixedInstants are the tables whose instants are sealed by a hash or are evidence of what people did; time passing
 // does not change them.
-var fixedInstants = []string{"run_events", "audit_log", "audit_chain", "decisions", "goose_db_version"}
+var fixedInstants = []string{"run_events", "audit_log", "decisions", "goose_db_version"}
 
 // Advance makes d pass for the database: the database clock cannot be faked, so every instant in every row moves d
 // into the past (D-14), and what was due in d is due now. The log of events stays as it is, so instants in a run's row

@@ -66,11 +66,9 @@ type Attestation struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-type AuditChain struct {
+type AuditHead struct {
 	TenantID uuid.UUID   `json:"tenant_id"`
 	Seq      int64       `json:"seq"`
-	AuditID  int64       `json:"audit_id"`
-	Prev     bytea.Bytes `json:"prev"`
 	Hash     bytea.Bytes `json:"hash"`
 }
 
@@ -91,12 +89,8 @@ type AuditLog struct {
 	Result     string          `json:"result"`
 	Reason     string          `json:"reason"`
 	Detail     json.RawMessage `json:"detail"`
-}
-
-type ChainCursor struct {
-	Name string `json:"name"`
-	Xid  string `json:"xid"`
-	Seq  int64  `json:"seq"`
+	Seq        int64           `json:"seq"`
+	Hash       bytea.Bytes     `json:"hash"`
 }
 
 type ControlHeartbeat struct {

@@ -193,46 +193,6 @@ func (q *Queries) GatesOfRun(ctx context.Context, db DBTX, runID uuid.UUID, tena
 	return items, nil
 }
 
-const insertAudit = `-- name: InsertAudit :exec
-INSERT INTO audit_log (tenant_id, actor_kind, actor_id, actor_name, channel, remote_addr, request_id, action, object_type, object_id, result, reason, detail)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-`
-
-type InsertAuditParams struct {
-	TenantID   uuid.UUID       `json:"tenant_id"`
-	ActorKind  string          `json:"actor_kind"`
-	ActorID    string          `json:"actor_id"`
-	ActorName  string          `json:"actor_name"`
-	Channel    string          `json:"channel"`
-	RemoteAddr string          `json:"remote_addr"`
-	RequestID  string          `json:"request_id"`
-	Action     string          `json:"action"`
-	ObjectType string          `json:"object_type"`
-	ObjectID   string          `json:"object_id"`
-	Result     string          `json:"result"`
-	Reason     string          `json:"reason"`
-	Detail     json.RawMessage `json:"detail"`
-}
-
-func (q *Queries) InsertAudit(ctx context.Context, db DBTX, arg InsertAuditParams) error {
-	_, err := db.Exec(ctx, insertAudit,
-		arg.TenantID,
-		arg.ActorKind,
-		arg.ActorID,
-		arg.ActorName,
-		arg.Channel,
-		arg.RemoteAddr,
-		arg.RequestID,
-		arg.Action,
-		arg.ObjectType,
-		arg.ObjectID,
-		arg.Result,
-		arg.Reason,
-		arg.Detail,
-	)
-	return err
-}
-
 const insertRepository = `-- name: InsertRepository :one
 INSERT INTO repositories (id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, requires, created_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
