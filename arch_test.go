@@ -48,13 +48,15 @@ var mayImport = map[string][]string{
 	"internal/git":      {"internal/fault"},
 	"internal/oidc":     {"internal/fault"},
 	"internal/sandbox":  {"internal/fault"},
-	"internal/agent":    {"internal/fault", "internal/sandbox"},
-	"internal/verify":   {"internal/fault", "internal/sandbox"},
+	// A folder of files outside the database.
+	"internal/checkpoint": {"internal/evidence"},
+	"internal/agent":      {"internal/fault", "internal/sandbox"},
+	"internal/verify":     {"internal/fault", "internal/sandbox"},
 
 	// 3 motion. The worker holds no database credential and cannot import db.
 	"internal/feed":    {"db", "internal/run"},
 	"internal/metrics": {"db", "internal/run", "internal/schedule"},
-	"internal/control": {"db", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/artifact", "internal/loop", "internal/patch"},
+	"internal/control": {"db", "internal/checkpoint", "internal/evidence", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/artifact", "internal/loop", "internal/patch"},
 	"internal/worker": {"internal/trail", "internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
 		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/argv",
 		"internal/policy"}, // the judge's rules are policy's types; the worker decides nothing with them
@@ -67,7 +69,7 @@ var mayImport = map[string][]string{
 
 	// 5 wiring.
 	"internal/devmode": {"internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
-	"cmd/signalbox": {"handlers", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
+	"cmd/signalbox": {"handlers", "internal/checkpoint", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
 		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv", "internal/metrics", "internal/trail"},
 	"internal/workercmd":   {"internal/trail", "internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
 	"cmd/signalbox-worker": {"internal/sandbox", "internal/workercmd"},

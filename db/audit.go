@@ -11,8 +11,8 @@ import (
 	"signalbox/internal/run"
 )
 
-// Audit is one action of a person or an admin. It is written in the transaction
-// of the action itself and fails with it.
+// Audit is one action of a person or an admin. It is written in the transaction of the action itself and fails with it. It is
+// the last thing that a transaction writes: the tenant's chain is locked from then on until the commit.
 type Audit struct {
 	Tenant     uuid.UUID
 	By         run.Actor

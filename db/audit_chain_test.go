@@ -13,9 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"signalbox/db"
+	"signalbox/internal/dbtest"
 	"signalbox/internal/dbtest/drive"
 	"signalbox/internal/evidence"
 	"signalbox/internal/run"
+	"signalbox/migrations"
 )
 
 // audits writes n rows as the engine does, some of them with text that is hostile to an encoding.
@@ -252,4 +254,38 @@ func TestTheEngineCannotChooseItsPlaceInTheAudit(t *testing.T) {
 	}
 	denied(t, conn, `INSERT INTO audit_heads (tenant_id, seq, hash) VALUES (gen_random_uuid(), 1, '')`)
 	denied(t, conn, `ALTER TABLE audit_log DISABLE TRIGGER audit_log_chain`)
+}
+
+// R-ATT-4: an installation that has an audit log already keeps every row of it: the migration chains them in their order, in each tenant
+// from number 1 on, and what is written afterwards goes on from there.
+func TestTheMigrationChainsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	must(t, migrations.DownTo(t.Context(), d.OwnerURL, 39))
+	owner := got(pgx.Connect(t.Context(), d.OwnerURL))(t)
+	defer owner.Close(context.WithoutCancel(t.Context()))
+	other := uuid.New()
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		_, err := owner.Exec(t.Context(), sql, args...)
+		must(t, err)
+	}
+	exec(`INSERT INTO tenants (id, name) VALUES ($1, 'other'), (gen_random_uuid(), 'third')`, other)
+	const write = `INSERT INTO audit_log (tenant_id, actor_kind, actor_id, action, object_type, object_id, result, detail)
+		SELECT CASE n % 3 WHEN 0 THEN $1::uuid ELSE $2::uuid END, 'human', n::text, 'a', 'b', 'c', 'd', jsonb_build_object('n', n) FROM generate_series(1, 30) n`
+	exec(write, other, db.DefaultTenant)
+	must(t, migrations.Up(t.Context(), d.OwnerURL))
+	exec(write, other, db.DefaultTenant)
+	store := got(db.Open(t.Context(), db.Options{URL: d.EngineURL, MaxConns: 2}))(t)
+	defer store.Close()
+	for tenant, want := range map[uuid.UUID]int64{other: 20, db.DefaultTenant: 40} {
+		if v := got(store.VerifyAudit(t.Context(), tenant, nil))(t); v.Fault != nil || v.Rows != want {
+			t.Errorf("%d rows, want %d, %v", v.Rows, want, v.Fault)
+		}
+	}
+	var wrong int
+	must(t, owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_log a JOIN audit_log b ON b.tenant_id = a.tenant_id AND b.seq = a.seq + 1 WHERE b.id < a.id`).Scan(&wrong))
+	if wrong != 0 {
+		t.Errorf("%d rows were chained in another order", wrong)
+	}
 }

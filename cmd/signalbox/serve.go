@@ -143,7 +143,11 @@ func serveProduct(ctx context.Context, p product) (err error) {
 		defer store.Watch(traced(trail.Begin(context.WithoutCancel(ctx), tracer)))()
 	}
 	hub := feed.New(store, p.Log)
-	loops := control.Loops(store, control.Options{Tick: cfg.ReaperTick, Log: p.Log})
+	points, err := checkpoints(cfg, store)
+	if err != nil {
+		return errors.Join(err, p.Listener.Close())
+	}
+	loops := control.Loops(store, control.Options{Tick: cfg.ReaperTick, Checkpoints: points, Log: p.Log})
 	for _, l := range loops {
 		l.Ran = func(n int, took time.Duration, err error) { counted.LoopRan(l.Name, n, took, err) }
 	}

@@ -35,6 +35,9 @@ type Server struct {
 	GroupsClaim  string   `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
 	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times."`
 
+	AuditCheckpoints string `env:"SIGNALBOX_AUDIT_CHECKPOINTS" doc:"Folder outside the database for signed ends of the audit log, one a minute where there is something new; empty for none. Keep it where whoever can write to the database cannot."`
+	AuditKey         Secret `env:"SIGNALBOX_AUDIT_KEY" doc:"Key that signs them: the base64 of 32 random bytes (openssl rand -base64 32)."`
+
 	LeaseTTL      time.Duration `env:"SIGNALBOX_LEASE_TTL" default:"30s" min:"1s" doc:"A worker that has not been heard of for this long has lost its lease."`
 	ReaperTick    time.Duration `env:"SIGNALBOX_REAPER_TICK" default:"1s" min:"10ms" doc:"Pause between two looks for what has run out."`
 	CancelGrace   time.Duration `env:"SIGNALBOX_CANCEL_GRACE" default:"10s" min:"0s" doc:"Time a worker has to stop by itself after a cancel before its lease is revoked."`
@@ -86,6 +89,9 @@ func LoadServer(command string, lookup func(string) (string, bool)) (Server, err
 		}
 		if key := c.SessionKey.Reveal(); key != "" && len(key) < 32 {
 			err = errors.Join(err, fmt.Errorf("SIGNALBOX_SESSION_KEY has %d characters, at least 32 are needed", len(key)))
+		}
+		if (c.AuditCheckpoints == "") != (c.AuditKey.Reveal() == "") {
+			err = errors.Join(err, errors.New("SIGNALBOX_AUDIT_CHECKPOINTS and SIGNALBOX_AUDIT_KEY need each other: set both or neither"))
 		}
 		if (c.Issuer == "") != (c.ClientID == "") {
 			err = errors.Join(err, errors.New("SIGNALBOX_OIDC_ISSUER and SIGNALBOX_OIDC_CLIENT_ID need each other: set both or neither"))

@@ -26,7 +26,9 @@ type Options struct {
 	StopGrace time.Duration
 	// Silent is after how long a worker without heartbeat is dead; 0 means 90 s.
 	Silent time.Duration
-	Log    *slog.Logger
+	// Checkpoints of the audit log are made where it says; nil for none.
+	Checkpoints *Checkpoints
+	Log         *slog.Logger
 }
 
 func (o Options) withDefaults() Options {
@@ -56,7 +58,7 @@ func Loops(s *db.Store, o Options) []*loop.Loop {
 	o = o.withDefaults()
 	// Three looks that did not happen; or half a lease time, where that is longer: shorter silence costs no live worker its lease.
 	patience := max(3*o.Tick, s.Timing().LeaseTTL/2)
-	return []*loop.Loop{
+	loops := []*loop.Loop{
 		{Name: "presence", Every: o.Tick, RunOnce: (&Presence{Store: s, Patience: patience}).RunOnce, Log: o.Log},
 		{Name: "admission", Every: o.Tick, RunOnce: (&Admission{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "delivery", Every: o.Tick, RunOnce: (&Delivery{Store: s}).RunOnce, Log: o.Log},
@@ -70,6 +72,10 @@ func Loops(s *db.Store, o Options) []*loop.Loop {
 		{Name: "relay", Every: o.Tick, RunOnce: (&Relay{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "sweeper", Every: o.Slow, RunOnce: (&Sweeper{Store: s}).RunOnce, Log: o.Log},
 	}
+	if o.Checkpoints != nil {
+		loops = append(loops, &loop.Loop{Name: "checkpoints", Every: time.Minute, RunOnce: o.Checkpoints.RunOnce, Log: o.Log})
+	}
+	return loops
 }
 
 // Delivery moves delayed queue items that are due into the queue.

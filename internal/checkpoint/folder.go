@@ -1,0 +1,158 @@
+// Package checkpoint owns the place outside the database where signed ends of the audit log are kept: a folder with one
+// file of JSON lines for each tenant, which is only ever appended to. It refuses to know the database and to hold keys.
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"signalbox/internal/evidence"
+)
+
+// Folder is where checkpoints are kept. Several servers may share one, or have one each.
+type Folder string
+
+// tail is more than a line ever has, in bytes.
+const tail = 4 << 10
+
+func (f Folder) file(tenant uuid.UUID) string {
+	return filepath.Join(string(f), tenant.String()+".jsonl")
+}
+
+// Open makes the folder where there is none and answers an error where nothing can be written to it.
+func Open(path string) (Folder, error) {
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		return "", fmt.Errorf("folder of checkpoints: %w", err)
+	}
+	probe, err := os.CreateTemp(path, ".probe-")
+	if err != nil {
+		return "", fmt.Errorf("folder of checkpoints: %w", err)
+	}
+	return Folder(path), errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// Last returns the tenant's newest checkpoint that one of the keys signed, false where there is none.
+func (f Folder) Last(tenant uuid.UUID, keys []ed25519.PublicKey) (evidence.Checkpoint, bool, error) {
+	file, err := os.Open(f.file(tenant))
+	if errors.Is(err, fs.ErrNotExist) {
+		return evidence.Checkpoint{}, false, nil
+	}
+	if err != nil {
+		return evidence.Checkpoint{}, false, fmt.Errorf("read checkpoints: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return evidence.Checkpoint{}, false, fmt.Errorf("read checkpoints: %w", err)
+	}
+	end := make([]byte, min(info.Size(), tail))
+	if _, err := file.ReadAt(end, info.Size()-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
+		return evidence.Checkpoint{}, false, fmt.Errorf("read checkpoints: %w", err)
+	}
+	lines := bytes.Split(end, []byte("\n"))
+	for _, line := range slices.Backward(lines) {
+		if c, err := evidence.ParseCheckpoint(line); err == nil && c.Tenant == tenant && c.Genuine(keys) {
+			return c, true, nil
+		}
+	}
+	return evidence.Checkpoint{}, false, nil
+}
+
+// Append keeps one more checkpoint and returns when it is on the disk. What a crash left of an earlier line is cut off.
+func (f Folder) Append(c evidence.Checkpoint) (err error) {
+	line, err := c.Line()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(f.file(c.Tenant), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o640)
+	if err != nil {
+		return fmt.Errorf("keep checkpoint: %w", err)
+	}
+	defer func() {
+		if closed := file.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("keep checkpoint: %w", closed)
+		}
+	}()
+	if err := mend(file); err != nil {
+		return fmt.Errorf("keep checkpoint: %w", err)
+	}
+	if _, err := file.Write(line); err != nil {
+		return fmt.Errorf("keep checkpoint: %w", err)
+	}
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("keep checkpoint: %w", err)
+	}
+	return nil
+}
+
+// mend cuts off a line without an end; where the file may only grow, it ends the line.
+func mend(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	end := make([]byte, min(info.Size(), tail))
+	if _, err := file.ReadAt(end, info.Size()-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if end[len(end)-1] == '\n' {
+		return nil
+	}
+	whole := info.Size() - int64(len(end)) + int64(bytes.LastIndexByte(end, '\n')) + 1
+	if file.Truncate(whole) == nil {
+		return nil
+	}
+	_, err = file.Write([]byte("\n"))
+	return err
+}
+
+// Problem is a line that is no checkpoint, or one that none of the keys signed.
+type Problem struct {
+	File string
+	Line int
+	Why  string
+}
+
+// Read returns all checkpoints that one of the keys signed, and what else the files hold.
+func (f Folder) Read(keys []ed25519.PublicKey) ([]evidence.Checkpoint, []Problem, error) {
+	names, err := filepath.Glob(filepath.Join(string(f), "*.jsonl"))
+	if err == nil {
+		_, err = os.Stat(string(f))
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read checkpoints: %w", err)
+	}
+	var all []evidence.Checkpoint
+	var problems []Problem
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read checkpoints: %w", err)
+		}
+		n := 0
+		for line := range bytes.SplitSeq(bytes.TrimSuffix(raw, []byte("\n")), []byte("\n")) {
+			n++
+			c, err := evidence.ParseCheckpoint(line)
+			switch {
+			case err != nil:
+				problems = append(problems, Problem{name, n, "it is no checkpoint"})
+			case !c.Genuine(keys):
+				problems = append(problems, Problem{name, n, fmt.Sprintf("the signature over number %d does not hold, or its key %q is not among those given", c.Seq, c.Key)})
+			case filepath.Base(name) != c.Tenant.String()+".jsonl":
+				problems = append(problems, Problem{name, n, "it is another tenant's"})
+			default:
+				all = append(all, c)
+			}
+		}
+	}
+	return all, problems, nil
+}
