@@ -225,7 +225,7 @@
 			});
 		},
 	};
-	const sending = new Map(); // what is on its way, by text area
+	const sending = new WeakMap(); // what is on its way, by text area
 	const save = async (area, leaving) => {
 		const text = area.value, stop = new AbortController();
 		if (!leaving) sending.set(area, stop);
