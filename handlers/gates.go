@@ -134,6 +134,9 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 	if err := s.gateContent(r, g, &data); err != nil {
 		return err
 	}
+	if data.Work, err = s.gateWork(r, g, data.Now); err != nil {
+		return err
+	}
 	if patch != nil {
 		if data.Diff, err = s.diffView(r, g, *patch, lineNotes(r, panel, 0)); err != nil {
 			return err

@@ -55,30 +55,11 @@ func (s *server) runParts(ctx context.Context, info db.RunInfo, gates []db.GateI
 	for _, g := range gates {
 		data.Gates = append(data.Gates, gateRef(g))
 	}
-	steps, err := s.store.LastSteps(ctx, info.Tenant, info.ID, maxSteps)
-	if err != nil {
+	if data.Steps, err = s.lastSteps(ctx, info, maxSteps); err != nil {
 		return data, err
 	}
-	for _, step := range steps {
-		v := stepView(step)
-		v.Superseded = step.AttemptNo < info.AttemptNo
-		if step.State == run.StepRunning || step.State == run.StepFailed || step.State == run.StepTimedOut {
-			tail, total, err := s.stepTail(ctx, info.Tenant, info.ID, step)
-			if err != nil {
-				return data, err
-			}
-			v.LogTail, v.LogLines = joinLines(tail), total
-		}
-		data.Steps = append(data.Steps, v)
-	}
-	attempts, err := s.store.Attempts(ctx, info.Tenant, info.ID)
-	if err != nil {
+	if data.Attempts, err = s.attempts(ctx, info); err != nil {
 		return data, err
-	}
-	for _, a := range attempts {
-		data.Attempts = append(data.Attempts, web.AttemptView{
-			Number: a.No, State: string(a.State), Worker: a.Worker, Started: a.StartedAt, Ended: ended(a.EndedAt), Reason: string(a.Code), Superseded: a.No < info.AttemptNo,
-		})
 	}
 	artifacts, err := s.store.Artifacts(ctx, info.Tenant, info.ID)
 	if err != nil {
@@ -91,6 +72,40 @@ func (s *server) runParts(ctx context.Context, info db.RunInfo, gates []db.GateI
 	}
 	data.Effects, err = s.effects(ctx, info)
 	return data, err
+}
+
+// lastSteps are the newest steps of a run, the oldest of them first, with the end of the log of each that one would look into.
+func (s *server) lastSteps(ctx context.Context, info db.RunInfo, most int32) (all []web.StepView, err error) {
+	steps, err := s.store.LastSteps(ctx, info.Tenant, info.ID, most)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range steps {
+		v := stepView(step)
+		v.Superseded = step.AttemptNo < info.AttemptNo
+		if step.State == run.StepRunning || step.State == run.StepFailed || step.State == run.StepTimedOut {
+			tail, total, err := s.stepTail(ctx, info.Tenant, info.ID, step)
+			if err != nil {
+				return nil, err
+			}
+			v.LogTail, v.LogLines = joinLines(tail), total
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func (s *server) attempts(ctx context.Context, info db.RunInfo) (all []web.AttemptView, err error) {
+	attempts, err := s.store.Attempts(ctx, info.Tenant, info.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range attempts {
+		all = append(all, web.AttemptView{
+			Number: a.No, State: string(a.State), Worker: a.Worker, Started: a.StartedAt, Ended: ended(a.EndedAt), Reason: string(a.Code), Superseded: a.No < info.AttemptNo,
+		})
+	}
+	return all, nil
 }
 
 // runSentence is what the live region says to everybody: without what depends on who looks, which runLook.panel adds.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -16,11 +17,30 @@ type GatePageData struct {
 	Report   string           // report gates: plain text
 	Agent    AgentWords
 	Evidence Evidence
+	Work     GateWork       // budget and reconcile gates
 	History  []DecisionView // all revisions, newest first
 	Kept     string         // that the approval was kept as the base moved; empty: it was not
 	Live     bool
 	Turn     TurnView // of an open gate
 	Hints    []Hint
+}
+
+// GateWork is what is known of the work where the gate is not about a content.
+type GateWork struct {
+	Effects   []EffectView // reconcile gates, the newest first
+	Stretches []Stretch
+	Steps     []StepView // budget gates: the last ones
+	Attempts  []AttemptView
+	Models    []ModelUse
+	// MoreModels says that more were used than are listed.
+	MoreModels bool
+}
+
+func (w GateWork) lastSteps() string {
+	if len(w.Steps) == 1 {
+		return "The last step"
+	}
+	return fmt.Sprintf("The last %d steps", len(w.Steps))
 }
 
 // GateFilePageData is the page of one file of a gate's patch.

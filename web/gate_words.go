@@ -360,7 +360,7 @@ func noEvidence(e Evidence, kind string) string {
 	case "plan":
 		return "A plan changes nothing yet, so there is nothing to verify. The patch that follows is verified on its own."
 	case "budget", "reconcile":
-		return "This gate is not about the content of the change. What is known about the work is on the run's page."
+		return "This gate is not about the content of the change: nothing of that is decided here."
 	default:
 		return "No verification result is stored for this revision. Do not take that for a pass."
 	}

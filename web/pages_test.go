@@ -258,7 +258,9 @@ func budgetGate() web.GatePageData {
 	p.WhyStopped = "The run used up its active time of 60 min before it was done."
 	p.Budget = &web.BudgetView{What: "active time", Spent: "60 min", Limit: "60 min", Raised: "90 min"}
 	p.Outcome = &web.Outcome{Kind: web.OutcomeInvalid, Text: "Say why the run ends; the reason is kept with it."}
-	return web.GatePageData{Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "The work so far is stored; nothing of it is lost while this waits."}}
+	run, facts := sampleRunPage(), sampleFacts()
+	return web.GatePageData{Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "The work so far is stored; nothing of it is lost while this waits."},
+		Work: web.GateWork{Stretches: run.Panel.Run.Stretches, Steps: run.Steps, Attempts: run.Attempts, Models: facts.Models, MoreModels: facts.MoreModels}}
 }
 
 func reconcileGate() web.GatePageData {
@@ -266,7 +268,10 @@ func reconcileGate() web.GatePageData {
 	p.Kind, p.Unshown = "reconcile", nil
 	p.Ambiguous = []string{"push branch agent/task_01jdx3h2/run_01jdx3h4", "open the pull request"}
 	p.WhyStopped = "The worker was lost after it had sent the push, and the forge does not say whether it arrived."
-	return web.GatePageData{Shell: shell(), Panel: p}
+	return web.GatePageData{Shell: shell(), Panel: p, Evidence: sampleEvidence(), Work: web.GateWork{Effects: []web.EffectView{
+		{Kind: "open_pull_request", Identity: "open_pull_request:repo_1:agent/x/y:main", State: "intended", Parameters: map[string]string{"head": "agent/x/y", "base": "main"}, Intended: ago(9 * time.Minute)},
+		{Kind: "push_branch", Identity: "push_branch:repo_1:agent/x/y:9f1c2b7", State: "ambiguous", Outcome: "ambiguous", Error: "the connection was reset", Parameters: map[string]string{"branch": "agent/x/y"}, Intended: ago(10 * time.Minute), Dispatched: ago(10 * time.Minute)},
+	}}}
 }
 
 func expiredGate() web.GatePageData {
