@@ -107,12 +107,16 @@ func (s *Store) guard(ctx context.Context, tx pgx.Tx, h Holder, kind string, seq
 	return g, nil
 }
 
-// staleHolder is the answer to a write under a lease that is gone, with the
-// run's present state where it may be told.
+// staleHolder is the answer to a write under a lease that is gone, with the run's present state. A holder whose write came just
+// after a cancel has its lease still: it hears of the cancel, and can say that it stopped.
 func (s *Store) staleHolder(ctx context.Context, d sqlc.DBTX, h Holder) error {
 	row, err := s.q.LoadRun(ctx, d, h.Ref.Tenant, h.Ref.Run)
 	if err != nil {
 		return translate(err, "run")
 	}
-	return refused(&run.StaleLeaseError{State: run.State(row.Run.State), Token: h.Lease.Token}, run.Run{State: run.State(row.Run.State)})
+	state := run.State(row.Run.State)
+	if r, err := toRun(row.Run); err == nil && state == run.Cancelling && row.LeaseLive && r.Holds(&h.Lease) && r.Lease.Worker == h.Worker.String() {
+		return refused(&run.IllegalError{State: state, Kind: "operation"}, r)
+	}
+	return refused(&run.StaleLeaseError{State: state, Token: h.Lease.Token}, run.Run{State: state})
 }
