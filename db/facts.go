@@ -63,7 +63,7 @@ func (s *Store) facts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run,
 // factsOf reads policy and facts: inside of a transaction by themselves, otherwise together with whoever asks at the same time.
 func (s *Store) factsOf(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Facts) (known sqlc.FactsOfRunsRow, err error) {
 	if h != sqlc.DBTX(s.pool) {
-		if f.Rules, err = s.rulesOf(ctx, h, r.Tenant); err != nil {
+		if f.Rules, err = s.rulesFor(ctx, h, r); err != nil {
 			return known, err
 		}
 		rows, err := s.q.FactsOfRuns(ctx, h, []uuid.UUID{r.ID})
@@ -79,8 +79,19 @@ func (s *Store) factsOf(ctx context.Context, h sqlc.DBTX, r run.Run, f *run.Fact
 	if err != nil {
 		return known, busy(err)
 	}
-	f.Rules, err = s.rulesIn(both.document)
+	if f.Rules, err = s.rulesIn(both.document); err == nil {
+		f.Rules, err = s.heldTo(ctx, h, r.Tenant, r.PolicyVersion, f.Rules)
+	}
 	return both.FactsOfRunsRow, err
+}
+
+// rulesFor are today's rules, held to those that the run was admitted under.
+func (s *Store) rulesFor(ctx context.Context, h sqlc.DBTX, r run.Run) (policy.Rules, error) {
+	rules, err := s.rulesOf(ctx, h, r.Tenant)
+	if err != nil {
+		return rules, err
+	}
+	return s.heldTo(ctx, h, r.Tenant, r.PolicyVersion, rules)
 }
 
 // terms are the part of the facts that does not change.

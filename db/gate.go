@@ -215,7 +215,7 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 // gatePolicy loads the rules and facts that a decision is measured by, as they
 // are now and not as they were when the gate opened.
 func (s *Store) gatePolicy(ctx context.Context, tx pgx.Tx, h held) (policy.Rules, policy.Facts, error) {
-	rules, err := s.rulesOf(ctx, tx, h.run.Tenant)
+	rules, err := s.rulesFor(ctx, tx, h.run)
 	if err != nil {
 		return rules, policy.Facts{}, err
 	}

@@ -95,6 +95,9 @@ func (s *Store) allowedStill(ctx context.Context, h Holder) error {
 	if f.Rules, err = s.Rules(ctx, h.Ref.Tenant); err != nil {
 		return err
 	}
+	if f.Rules, err = s.heldTo(ctx, s.pool, h.Ref.Tenant, r.PolicyVersion, f.Rules); err != nil {
+		return err
+	}
 	sc, err := s.contractFacts(ctx, s.pool, r, &f)
 	if err != nil {
 		return err

@@ -160,6 +160,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		"worker_boots_worker_fk": "taken from the credential", "paused_queues_pk": "a repeat changes nothing", "paused_queues_queue_check": "checked before",
 		"paused_queues_reason_check": "checked before", "saved_views_pk": "upserted", "saved_views_list_check": "checked before",
 		"saved_views_name_check": "checked before", "saved_views_query_check": "checked before",
+		"policies_two_check": "checked before", "policies_confirmer_fk": "taken from the login", "policy_proposals_two_check": "checked before", "policy_proposals_decider_fk": "taken from the login",
 		"hints_dismissed_pk": "a repeat changes nothing", "hints_dismissed_hint_check": "checked before",
 	}
 	obvious := regexp.MustCompile(`_(pkey|tenant_fk|user_fk|run_fk|tenant_id_key|provider_fk)$`)

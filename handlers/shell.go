@@ -106,6 +106,12 @@ func flash(r *http.Request) *web.Flash {
 		return web.Done("The queue gives out work again.")
 	case "provider-resumed":
 		return web.Done("The provider's work is given out again.")
+	case "policy-stored":
+		return web.Done("The version is in force.")
+	case "policy-proposed":
+		return web.Done("The change waits for a second administrator. Nothing has changed yet.")
+	case "policy-withdrawn":
+		return web.Done("The change was withdrawn. Nothing has changed.")
 	case "worker-drained":
 		return web.Done("The worker is asked to finish and end; it hears of it with its next heartbeat.")
 	case "view-saved":

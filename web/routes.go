@@ -60,6 +60,14 @@ import (
 //	POST /pulls/{id}/close        branch=delete, idempotency_key
 //	GET  /repositories            RepositoriesPage
 //	POST /repositories            name, forge, remote, default_branch, verify (one command a line), idempotency_key
+//	GET  /policies                PoliciesPage
+//	GET  /policies/new            PolicyEditorPage
+//	GET  /policies/diff           PolicyPage: from, to
+//	GET  /policies/versions/{v}   PolicyPage
+//	POST /policies                document, reason, idempotency_key
+//	POST /policies/check          document, reason; htmx: PolicyChecked
+//	POST /policies/simulate       document, reason
+//	POST /policies/versions/{v}/confirm, /withdraw  idempotency_key
 //	GET  /workers                 WorkersPage
 //	POST /workers/queues/pause    queue, reason, idempotency_key
 //	POST /workers/queues/resume   queue, idempotency_key

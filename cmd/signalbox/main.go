@@ -34,6 +34,7 @@ type commands struct {
 	Gate             gateCmd             `cmd:"" help:"Decide what waits for a person."`
 	Queue            queueCmd            `cmd:"" help:"Look at queues, pause and resume them."`
 	Providers        providersCmd        `cmd:"" help:"Look at model providers that asked to slow down, and end their pauses."`
+	Policy           policyCmd           `cmd:"" help:"Look at the policy, try a new version and put it in force."`
 	Workers          workersCmd          `cmd:"" help:"Look at workers, and be told how many fit."`
 	Repository       repositoryCmd       `cmd:"" help:"Register repositories."`
 	Token            tokenCmd            `cmd:"" help:"Make and revoke API tokens."`

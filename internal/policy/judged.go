@@ -229,7 +229,7 @@ func (d JudgedDecision) passed(r Rules, f Facts, failed map[GuardName]Guard) Jud
 			return d.end(OutcomeCarried, "", fmt.Sprintf(
 				"%d people approved an equal patch on the earlier base, which policy %s still accepts.", f.CarriedApprovals, r.Version))
 		}
-		why = append(why, r.Fired.Words...)
+		why = append(append(why, r.Fired.Words...), r.held()...)
 		d.Gate = GateDecision{Gate: true, Kind: kind, Quorum: max(rule.Quorum, 1), Role: rule.Role, Reasons: why, PolicyVersion: r.Version}
 		d.Outcome, d.Reasons = OutcomeGate, why
 		return d

@@ -42,7 +42,7 @@ func Plan(r Rules, f Facts) GateDecision {
 	default:
 		d.Gate, d.Quorum, d.Role = true, max(rule.Quorum, 1), rule.Role
 		d.Reasons = append(d.Reasons, asked)
-		d.Reasons = append(d.Reasons, r.Fired.Words...)
+		d.Reasons = append(append(d.Reasons, r.Fired.Words...), r.held()...)
 		if f.ApprovedPlanDigest != "" {
 			d.Reasons = append(d.Reasons, "An earlier plan was approved, but this one is different.")
 		}

@@ -162,6 +162,11 @@ func TestRulesNeverLoosen(t *testing.T) {
 		if rank[b.Outcome] < rank[a.Outcome] || b.EffectiveRisk.Rank() < a.EffectiveRisk.Rank() || a.Gate.Gate && b.Gate.Gate && b.Gate.Quorum < a.Gate.Quorum {
 			t.Fatalf("without rules %s of risk %s, with %+v %s of risk %s", a.Outcome, a.EffectiveRisk, with.Rules, b.Outcome, b.EffectiveRisk)
 		}
+		for _, kind := range policy.GateKinds() {
+			if x, y := plain.Gates.For(kind), with.Under(f).Gates.For(kind); y.Quorum < x.Quorum || x.When == policy.Always && y.When != policy.Always || x.Role == policy.RoleAdmin && y.Role != x.Role {
+				t.Fatalf("the %s gate asks %+v with rules, %+v without", kind, y, x)
+			}
+		}
 		if policy.Plan(plain, f).Gate && !policy.Plan(with, f).Gate {
 			t.Fatal("a rule took the plan's gate away")
 		}

@@ -36,10 +36,13 @@ type Rules struct {
 	// Installation is read from the default tenant's policy only.
 	Installation InstallationRules `yaml:"installation" json:"installation"`
 	// Rules tighten all of this for work that matches them.
-	Rules []Rule `yaml:"rules" json:"rules,omitempty"`
+	Rules   []Rule      `yaml:"rules" json:"rules,omitempty"`
+	Changes ChangeRules `yaml:"changes" json:"changes"`
 
 	// Fired is what they made of one piece of work; only Under fills it in.
 	Fired Fired `yaml:"-" json:"-"`
+	// HeldTo is the version of the run's admission where that is the stricter one in something; only Within fills it in.
+	HeldTo string `yaml:"-" json:"-"`
 }
 
 // AdmissionRules say which work may begin.

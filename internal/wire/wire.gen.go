@@ -515,6 +515,42 @@ func (e Phase) Valid() bool {
 	}
 }
 
+// Defines values for PolicyChangeKind.
+const (
+	PolicyAdmitted       PolicyChangeKind = "admitted"
+	PolicyAsked          PolicyChangeKind = "asked"
+	PolicyAttested       PolicyChangeKind = "attested"
+	PolicyFewerApprovals PolicyChangeKind = "fewer_approvals"
+	PolicyMoreApprovals  PolicyChangeKind = "more_approvals"
+	PolicyNotAsked       PolicyChangeKind = "not_asked"
+	PolicyNotAttested    PolicyChangeKind = "not_attested"
+	PolicyRefused        PolicyChangeKind = "refused"
+)
+
+// Valid indicates whether the value is a known member of the PolicyChangeKind enum.
+func (e PolicyChangeKind) Valid() bool {
+	switch e {
+	case PolicyAdmitted:
+		return true
+	case PolicyAsked:
+		return true
+	case PolicyAttested:
+		return true
+	case PolicyFewerApprovals:
+		return true
+	case PolicyMoreApprovals:
+		return true
+	case PolicyNotAsked:
+		return true
+	case PolicyNotAttested:
+		return true
+	case PolicyRefused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PrincipalKind.
 const (
 	PrincipalPerson PrincipalKind = "person"
@@ -2019,6 +2055,129 @@ type PlanSubmitted struct {
 	ArtifactId string `json:"artifact_id"`
 }
 
+// PolicyAck What became of a change.
+type PolicyAck struct {
+	// InForce It holds now; otherwise it waits for another administrator.
+	InForce bool `json:"in_force"`
+
+	// Version Its name.
+	Version string `json:"version"`
+}
+
+// PolicyChange A new version of the policy.
+type PolicyChange struct {
+	// Document YAML with a version of its own.
+	Document string `json:"document"`
+
+	// Reason Why it changes.
+	Reason string `json:"reason"`
+}
+
+// PolicyChangeCount How many runs change in one way.
+type PolicyChangeCount struct {
+	// Kind What a draft would have done to a run.
+	Kind PolicyChangeKind `json:"kind"`
+
+	// Runs How many.
+	Runs int `json:"runs"`
+
+	// Words The kind in words.
+	Words string `json:"words"`
+}
+
+// PolicyChangeKind What a draft would have done to a run.
+type PolicyChangeKind string
+
+// PolicyDocument The text of a version.
+type PolicyDocument struct {
+	// Document YAML; empty for the defaults.
+	Document string `json:"document"`
+
+	// Version Its name.
+	Version string `json:"version"`
+}
+
+// PolicyDraft A policy to try.
+type PolicyDraft struct {
+	// Document YAML.
+	Document string `json:"document"`
+
+	// Last How many of the newest runs; 500 where it is not named.
+	Last int `json:"last,omitempty,omitzero"`
+}
+
+// PolicyList Versions of the policy.
+type PolicyList struct {
+	// Proposed A version: who made it, who confirmed it, when and why.
+	Proposed PolicyVersion `json:"proposed,omitempty,omitzero"`
+
+	// Versions The newest, which is in force, first. None: the defaults hold.
+	Versions []PolicyVersion `json:"versions"`
+}
+
+// PolicySimulatedRun A run that would have been decided differently.
+type PolicySimulatedRun struct {
+	// At When it was asked for.
+	At time.Time `json:"at"`
+
+	// Changes What changes, and why.
+	Changes []string `json:"changes"`
+
+	// Repository Its registered name.
+	Repository string `json:"repository"`
+
+	// RunId `run_…`
+	RunId string `json:"run_id"`
+
+	// State A name for the last durable fact about a run. The last four are terminal.
+	State RunState `json:"state"`
+
+	// Title Of its task.
+	Title string `json:"title"`
+}
+
+// PolicySimulation What a draft would have decided differently.
+type PolicySimulation struct {
+	// Against The version in force.
+	Against string `json:"against"`
+
+	// Changed Runs that would have been decided differently.
+	Changed int `json:"changed"`
+
+	// Draft The draft's version.
+	Draft string `json:"draft"`
+
+	// Kinds How, with the number of runs; a run may count in several.
+	Kinds []PolicyChangeCount `json:"kinds"`
+
+	// List The newest of them, at most 200.
+	List []PolicySimulatedRun `json:"list"`
+
+	// Runs Runs that were looked at.
+	Runs int `json:"runs"`
+}
+
+// PolicyVersion A version: who made it, who confirmed it, when and why.
+type PolicyVersion struct {
+	// At When it came into force or was proposed.
+	At time.Time `json:"at"`
+
+	// By Name of who wrote it; empty where the server did.
+	By string `json:"by"`
+
+	// ConfirmedBy Name of the second administrator.
+	ConfirmedBy string `json:"confirmed_by,omitempty,omitzero"`
+
+	// InForce It holds now.
+	InForce bool `json:"in_force"`
+
+	// Reason Why.
+	Reason string `json:"reason"`
+
+	// Version Its name.
+	Version string `json:"version"`
+}
+
 // PrReported The pull request exists. The server reads it back from the forge where it can.
 type PrReported struct {
 	// Branch Its head.
@@ -3407,6 +3566,24 @@ type ListLocalPullsParams struct {
 	Branch *string `form:"branch,omitempty" json:"branch,omitempty"`
 }
 
+// ChangePolicyParams defines parameters for ChangePolicy.
+type ChangePolicyParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// ConfirmPolicyParams defines parameters for ConfirmPolicy.
+type ConfirmPolicyParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// WithdrawPolicyParams defines parameters for WithdrawPolicy.
+type WithdrawPolicyParams struct {
+	// IdempotencyKey Made by the sender, the same for every repetition of one request.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // ResumeProviderParams defines parameters for ResumeProvider.
 type ResumeProviderParams struct {
 	// IdempotencyKey Made by the sender, the same for every repetition of one request.
@@ -3622,6 +3799,12 @@ type EnsureLocalPullJSONRequestBody = LocalPullEnsure
 
 // ExchangeLoginJSONRequestBody defines body for ExchangeLogin for application/json ContentType.
 type ExchangeLoginJSONRequestBody = LoginExchange
+
+// ChangePolicyJSONRequestBody defines body for ChangePolicy for application/json ContentType.
+type ChangePolicyJSONRequestBody = PolicyChange
+
+// SimulatePolicyJSONRequestBody defines body for SimulatePolicy for application/json ContentType.
+type SimulatePolicyJSONRequestBody = PolicyDraft
 
 // PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
 type PauseQueueJSONRequestBody = Reason
@@ -3937,6 +4120,62 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /me (the `GetPrincipal` operationId).
 	GetPrincipal(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListPolicies The versions of the policy, and the change that waits
+	//
+	// Corresponds with GET /policies (the `ListPolicies` operationId).
+	ListPolicies(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangePolicyWithBody Put a new version in force, or propose it
+	//
+	// Where the policy in force asks for a second administrator (`changes.second_admin`), the version waits until another one confirms it. An API token never changes a policy.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /policies (the `ChangePolicy` operationId).
+	ChangePolicyWithBody(ctx context.Context, params *ChangePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangePolicy Put a new version in force, or propose it
+	//
+	// Where the policy in force asks for a second administrator (`changes.second_admin`), the version waits until another one confirms it. An API token never changes a policy.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /policies (the `ChangePolicy` operationId).
+	ChangePolicy(ctx context.Context, params *ChangePolicyParams, body ChangePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SimulatePolicyWithBody What a draft would have decided differently about past runs
+	//
+	// Nothing is stored.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /policies/simulate (the `SimulatePolicy` operationId).
+	SimulatePolicyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SimulatePolicy What a draft would have decided differently about past runs
+	//
+	// Nothing is stored.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /policies/simulate (the `SimulatePolicy` operationId).
+	SimulatePolicy(ctx context.Context, body SimulatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPolicy The text of a version
+	//
+	// Corresponds with GET /policies/{version} (the `GetPolicy` operationId).
+	GetPolicy(ctx context.Context, version string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmPolicy Put the change that another administrator proposed in force
+	//
+	// Corresponds with POST /policies/{version}/confirm (the `ConfirmPolicy` operationId).
+	ConfirmPolicy(ctx context.Context, version string, params *ConfirmPolicyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// WithdrawPolicy End the change that waits
+	//
+	// Corresponds with POST /policies/{version}/withdraw (the `WithdrawPolicy` operationId).
+	WithdrawPolicy(ctx context.Context, version string, params *WithdrawPolicyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListProviders Model providers that asked to slow down
 	//
@@ -4887,6 +5126,142 @@ func (c *Client) Logout(ctx context.Context, reqEditors ...RequestEditorFn) (*ht
 // Corresponds with GET /me (the `GetPrincipal` operationId).
 func (c *Client) GetPrincipal(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPrincipalRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListPolicies The versions of the policy, and the change that waits
+//
+// Corresponds with GET /policies (the `ListPolicies` operationId).
+func (c *Client) ListPolicies(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPoliciesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangePolicyWithBody Put a new version in force, or propose it
+//
+// Where the policy in force asks for a second administrator (`changes.second_admin`), the version waits until another one confirms it. An API token never changes a policy.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /policies (the `ChangePolicy` operationId).
+func (c *Client) ChangePolicyWithBody(ctx context.Context, params *ChangePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangePolicyRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangePolicy Put a new version in force, or propose it
+//
+// Where the policy in force asks for a second administrator (`changes.second_admin`), the version waits until another one confirms it. An API token never changes a policy.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /policies (the `ChangePolicy` operationId).
+func (c *Client) ChangePolicy(ctx context.Context, params *ChangePolicyParams, body ChangePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangePolicyRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SimulatePolicyWithBody What a draft would have decided differently about past runs
+//
+// Nothing is stored.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /policies/simulate (the `SimulatePolicy` operationId).
+func (c *Client) SimulatePolicyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSimulatePolicyRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SimulatePolicy What a draft would have decided differently about past runs
+//
+// Nothing is stored.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /policies/simulate (the `SimulatePolicy` operationId).
+func (c *Client) SimulatePolicy(ctx context.Context, body SimulatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSimulatePolicyRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPolicy The text of a version
+//
+// Corresponds with GET /policies/{version} (the `GetPolicy` operationId).
+func (c *Client) GetPolicy(ctx context.Context, version string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPolicyRequest(c.Server, version)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmPolicy Put the change that another administrator proposed in force
+//
+// Corresponds with POST /policies/{version}/confirm (the `ConfirmPolicy` operationId).
+func (c *Client) ConfirmPolicy(ctx context.Context, version string, params *ConfirmPolicyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmPolicyRequest(c.Server, version, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// WithdrawPolicy End the change that waits
+//
+// Corresponds with POST /policies/{version}/withdraw (the `WithdrawPolicy` operationId).
+func (c *Client) WithdrawPolicy(ctx context.Context, version string, params *WithdrawPolicyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewWithdrawPolicyRequest(c.Server, version, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6886,6 +7261,254 @@ func NewGetPrincipalRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListPoliciesRequest constructs an http.Request for the ListPolicies method
+func NewListPoliciesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangePolicyRequest calls the generic ChangePolicy builder with application/json body
+func NewChangePolicyRequest(server string, params *ChangePolicyParams, body ChangePolicyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangePolicyRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewChangePolicyRequestWithBody constructs an http.Request for the ChangePolicy method, with any body, and a specified content type
+func NewChangePolicyRequestWithBody(server string, params *ChangePolicyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewSimulatePolicyRequest calls the generic SimulatePolicy builder with application/json body
+func NewSimulatePolicyRequest(server string, body SimulatePolicyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSimulatePolicyRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSimulatePolicyRequestWithBody constructs an http.Request for the SimulatePolicy method, with any body, and a specified content type
+func NewSimulatePolicyRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/simulate")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetPolicyRequest constructs an http.Request for the GetPolicy method
+func NewGetPolicyRequest(server string, version string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmPolicyRequest constructs an http.Request for the ConfirmPolicy method
+func NewConfirmPolicyRequest(server string, version string, params *ConfirmPolicyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/%s/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewWithdrawPolicyRequest constructs an http.Request for the WithdrawPolicy method
+func NewWithdrawPolicyRequest(server string, version string, params *WithdrawPolicyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/%s/withdraw", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
 	}
 
 	return req, nil
@@ -9494,6 +10117,70 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /me (the `GetPrincipal` operationId).
 	GetPrincipalWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPrincipalResponse, error)
 
+	// ListPoliciesWithResponse The versions of the policy, and the change that waits
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /policies (the `ListPolicies` operationId).
+	ListPoliciesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoliciesResponse, error)
+
+	// ChangePolicyWithBodyWithResponse Put a new version in force, or propose it
+	//
+	// Where the policy in force asks for a second administrator (`changes.second_admin`), the version waits until another one confirms it. An API token never changes a policy.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies (the `ChangePolicy` operationId).
+	ChangePolicyWithBodyWithResponse(ctx context.Context, params *ChangePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangePolicyResponse, error)
+
+	// ChangePolicyWithResponse Put a new version in force, or propose it
+	//
+	// Where the policy in force asks for a second administrator (`changes.second_admin`), the version waits until another one confirms it. An API token never changes a policy.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies (the `ChangePolicy` operationId).
+	ChangePolicyWithResponse(ctx context.Context, params *ChangePolicyParams, body ChangePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangePolicyResponse, error)
+
+	// SimulatePolicyWithBodyWithResponse What a draft would have decided differently about past runs
+	//
+	// Nothing is stored.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/simulate (the `SimulatePolicy` operationId).
+	SimulatePolicyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulatePolicyResponse, error)
+
+	// SimulatePolicyWithResponse What a draft would have decided differently about past runs
+	//
+	// Nothing is stored.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/simulate (the `SimulatePolicy` operationId).
+	SimulatePolicyWithResponse(ctx context.Context, body SimulatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulatePolicyResponse, error)
+
+	// GetPolicyWithResponse The text of a version
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /policies/{version} (the `GetPolicy` operationId).
+	GetPolicyWithResponse(ctx context.Context, version string, reqEditors ...RequestEditorFn) (*GetPolicyResponse, error)
+
+	// ConfirmPolicyWithResponse Put the change that another administrator proposed in force
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/{version}/confirm (the `ConfirmPolicy` operationId).
+	ConfirmPolicyWithResponse(ctx context.Context, version string, params *ConfirmPolicyParams, reqEditors ...RequestEditorFn) (*ConfirmPolicyResponse, error)
+
+	// WithdrawPolicyWithResponse End the change that waits
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/{version}/withdraw (the `WithdrawPolicy` operationId).
+	WithdrawPolicyWithResponse(ctx context.Context, version string, params *WithdrawPolicyParams, reqEditors ...RequestEditorFn) (*WithdrawPolicyResponse, error)
+
 	// ListProvidersWithResponse Model providers that asked to slow down
 	//
 	// They are left alone by all tenants. Your tenant sees those that its work waits for, the default tenant all; which run was turned away is told in its own tenant only.
@@ -10943,6 +11630,287 @@ func (r GetPrincipalResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetPrincipalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListPoliciesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListPoliciesResponse) GetJSON200() *PolicyList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListPoliciesResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListPoliciesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListPoliciesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListPoliciesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListPoliciesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangePolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyAck
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangePolicyResponse) GetJSON200() *PolicyAck {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ChangePolicyResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangePolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangePolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangePolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangePolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SimulatePolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicySimulation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SimulatePolicyResponse) GetJSON200() *PolicySimulation {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SimulatePolicyResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SimulatePolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SimulatePolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SimulatePolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SimulatePolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetPolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyDocument
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetPolicyResponse) GetJSON200() *PolicyDocument {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetPolicyResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmPolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyAck
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmPolicyResponse) GetJSON200() *PolicyAck {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ConfirmPolicyResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmPolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmPolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmPolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmPolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type WithdrawPolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r WithdrawPolicyResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r WithdrawPolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r WithdrawPolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r WithdrawPolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r WithdrawPolicyResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13556,6 +14524,118 @@ func (c *ClientWithResponses) GetPrincipalWithResponse(ctx context.Context, reqE
 	return ParseGetPrincipalResponse(rsp)
 }
 
+// ListPoliciesWithResponse The versions of the policy, and the change that waits
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /policies (the `ListPolicies` operationId).
+func (c *ClientWithResponses) ListPoliciesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoliciesResponse, error) {
+	rsp, err := c.ListPolicies(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListPoliciesResponse(rsp)
+}
+
+// ChangePolicyWithBodyWithResponse Put a new version in force, or propose it
+//
+// Where the policy in force asks for a second administrator (`changes.second_admin`), the version waits until another one confirms it. An API token never changes a policy.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies (the `ChangePolicy` operationId).
+func (c *ClientWithResponses) ChangePolicyWithBodyWithResponse(ctx context.Context, params *ChangePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangePolicyResponse, error) {
+	rsp, err := c.ChangePolicyWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangePolicyResponse(rsp)
+}
+
+// ChangePolicyWithResponse Put a new version in force, or propose it
+//
+// Where the policy in force asks for a second administrator (`changes.second_admin`), the version waits until another one confirms it. An API token never changes a policy.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies (the `ChangePolicy` operationId).
+func (c *ClientWithResponses) ChangePolicyWithResponse(ctx context.Context, params *ChangePolicyParams, body ChangePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangePolicyResponse, error) {
+	rsp, err := c.ChangePolicy(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangePolicyResponse(rsp)
+}
+
+// SimulatePolicyWithBodyWithResponse What a draft would have decided differently about past runs
+//
+// Nothing is stored.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/simulate (the `SimulatePolicy` operationId).
+func (c *ClientWithResponses) SimulatePolicyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SimulatePolicyResponse, error) {
+	rsp, err := c.SimulatePolicyWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSimulatePolicyResponse(rsp)
+}
+
+// SimulatePolicyWithResponse What a draft would have decided differently about past runs
+//
+// Nothing is stored.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/simulate (the `SimulatePolicy` operationId).
+func (c *ClientWithResponses) SimulatePolicyWithResponse(ctx context.Context, body SimulatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*SimulatePolicyResponse, error) {
+	rsp, err := c.SimulatePolicy(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSimulatePolicyResponse(rsp)
+}
+
+// GetPolicyWithResponse The text of a version
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /policies/{version} (the `GetPolicy` operationId).
+func (c *ClientWithResponses) GetPolicyWithResponse(ctx context.Context, version string, reqEditors ...RequestEditorFn) (*GetPolicyResponse, error) {
+	rsp, err := c.GetPolicy(ctx, version, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPolicyResponse(rsp)
+}
+
+// ConfirmPolicyWithResponse Put the change that another administrator proposed in force
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/{version}/confirm (the `ConfirmPolicy` operationId).
+func (c *ClientWithResponses) ConfirmPolicyWithResponse(ctx context.Context, version string, params *ConfirmPolicyParams, reqEditors ...RequestEditorFn) (*ConfirmPolicyResponse, error) {
+	rsp, err := c.ConfirmPolicy(ctx, version, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmPolicyResponse(rsp)
+}
+
+// WithdrawPolicyWithResponse End the change that waits
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/{version}/withdraw (the `WithdrawPolicy` operationId).
+func (c *ClientWithResponses) WithdrawPolicyWithResponse(ctx context.Context, version string, params *WithdrawPolicyParams, reqEditors ...RequestEditorFn) (*WithdrawPolicyResponse, error) {
+	rsp, err := c.WithdrawPolicy(ctx, version, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseWithdrawPolicyResponse(rsp)
+}
+
 // ListProvidersWithResponse Model providers that asked to slow down
 //
 // They are left alone by all tenants. Your tenant sees those that its work waits for, the default tenant all; which run was turned away is told in its own tenant only.
@@ -15138,6 +16218,200 @@ func ParseGetPrincipalResponse(rsp *http.Response) (*GetPrincipalResponse, error
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListPoliciesResponse parses an HTTP response from a ListPoliciesWithResponse call
+func ParseListPoliciesResponse(rsp *http.Response) (*ListPoliciesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListPoliciesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangePolicyResponse parses an HTTP response from a ChangePolicyWithResponse call
+func ParseChangePolicyResponse(rsp *http.Response) (*ChangePolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangePolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyAck
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSimulatePolicyResponse parses an HTTP response from a SimulatePolicyWithResponse call
+func ParseSimulatePolicyResponse(rsp *http.Response) (*SimulatePolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SimulatePolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicySimulation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetPolicyResponse parses an HTTP response from a GetPolicyWithResponse call
+func ParseGetPolicyResponse(rsp *http.Response) (*GetPolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyDocument
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmPolicyResponse parses an HTTP response from a ConfirmPolicyWithResponse call
+func ParseConfirmPolicyResponse(rsp *http.Response) (*ConfirmPolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmPolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyAck
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseWithdrawPolicyResponse parses an HTTP response from a WithdrawPolicyWithResponse call
+func ParseWithdrawPolicyResponse(rsp *http.Response) (*WithdrawPolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &WithdrawPolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

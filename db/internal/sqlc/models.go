@@ -355,13 +355,15 @@ type PausedQueue struct {
 }
 
 type Policy struct {
-	ID        uuid.UUID  `json:"id"`
-	TenantID  uuid.UUID  `json:"tenant_id"`
-	Version   string     `json:"version"`
-	Document  string     `json:"document"`
-	CreatedBy *uuid.UUID `json:"created_by"`
-	CreatedAt time.Time  `json:"created_at"`
-	Seq       *int64     `json:"seq"`
+	ID          uuid.UUID  `json:"id"`
+	TenantID    uuid.UUID  `json:"tenant_id"`
+	Version     string     `json:"version"`
+	Document    string     `json:"document"`
+	CreatedBy   *uuid.UUID `json:"created_by"`
+	CreatedAt   time.Time  `json:"created_at"`
+	Seq         *int64     `json:"seq"`
+	Reason      string     `json:"reason"`
+	ConfirmedBy *uuid.UUID `json:"confirmed_by"`
 }
 
 type PolicyDecision struct {
@@ -377,6 +379,20 @@ type PolicyDecision struct {
 	At       time.Time       `json:"at"`
 	Code     string          `json:"code"`
 	Decision json.RawMessage `json:"decision"`
+}
+
+type PolicyProposal struct {
+	ID         uuid.UUID  `json:"id"`
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	Version    string     `json:"version"`
+	Document   string     `json:"document"`
+	BasedOn    string     `json:"based_on"`
+	Reason     string     `json:"reason"`
+	ProposedBy uuid.UUID  `json:"proposed_by"`
+	ProposedAt time.Time  `json:"proposed_at"`
+	DecidedBy  *uuid.UUID `json:"decided_by"`
+	DecidedAt  *time.Time `json:"decided_at"`
+	Confirmed  bool       `json:"confirmed"`
 }
 
 type Provider struct {

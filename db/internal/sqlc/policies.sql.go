@@ -7,9 +7,29 @@ package sqlc
 
 import (
 	"context"
+	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+const decideProposal = `-- name: DecideProposal :execrows
+UPDATE policy_proposals SET decided_by = $1, decided_at = clock_timestamp(), confirmed = $2
+WHERE tenant_id = $3 AND id = $4 AND decided_at IS NULL
+`
+
+func (q *Queries) DecideProposal(ctx context.Context, db DBTX, decidedBy *uuid.UUID, confirmed bool, tenantID uuid.UUID, iD uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, decideProposal,
+		decidedBy,
+		confirmed,
+		tenantID,
+		iD,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
 
 const insertPolicy = `-- name: InsertPolicy :exec
 INSERT INTO policies (id, tenant_id, version, document) VALUES ($1, $2, $3, $4)
@@ -22,6 +42,16 @@ func (q *Queries) InsertPolicy(ctx context.Context, db DBTX, iD uuid.UUID, tenan
 		version,
 		document,
 	)
+	return err
+}
+
+const lockPolicies = `-- name: LockPolicies :exec
+SELECT id FROM tenants WHERE id = $1 FOR NO KEY UPDATE
+`
+
+// One change of a tenant's policy at a time; work goes on meanwhile.
+func (q *Queries) LockPolicies(ctx context.Context, db DBTX, tenantID uuid.UUID) error {
+	_, err := db.Exec(ctx, lockPolicies, tenantID)
 	return err
 }
 
@@ -78,6 +108,240 @@ func (q *Queries) PoliciesOf(ctx context.Context, db DBTX, ids []uuid.UUID) ([]P
 	for rows.Next() {
 		var i PoliciesOfRow
 		if err := rows.Scan(&i.TenantID, &i.Document); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const policyProposal = `-- name: PolicyProposal :one
+SELECT p.id, p.tenant_id, p.version, p.document, p.based_on, p.reason, p.proposed_by, p.proposed_at, p.decided_by, p.decided_at, p.confirmed, coalesce(u.name, '') AS proposer FROM policy_proposals p LEFT JOIN users u ON u.id = p.proposed_by
+WHERE p.tenant_id = $1 AND p.decided_at IS NULL
+`
+
+type PolicyProposalRow struct {
+	ID         uuid.UUID  `json:"id"`
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	Version    string     `json:"version"`
+	Document   string     `json:"document"`
+	BasedOn    string     `json:"based_on"`
+	Reason     string     `json:"reason"`
+	ProposedBy uuid.UUID  `json:"proposed_by"`
+	ProposedAt time.Time  `json:"proposed_at"`
+	DecidedBy  *uuid.UUID `json:"decided_by"`
+	DecidedAt  *time.Time `json:"decided_at"`
+	Confirmed  bool       `json:"confirmed"`
+	Proposer   string     `json:"proposer"`
+}
+
+// The change that waits for a second administrator.
+func (q *Queries) PolicyProposal(ctx context.Context, db DBTX, tenantID uuid.UUID) (PolicyProposalRow, error) {
+	row := db.QueryRow(ctx, policyProposal, tenantID)
+	var i PolicyProposalRow
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Version,
+		&i.Document,
+		&i.BasedOn,
+		&i.Reason,
+		&i.ProposedBy,
+		&i.ProposedAt,
+		&i.DecidedBy,
+		&i.DecidedAt,
+		&i.Confirmed,
+		&i.Proposer,
+	)
+	return i, err
+}
+
+const policyVersion = `-- name: PolicyVersion :one
+SELECT document FROM policies WHERE tenant_id = $1 AND version = $2
+`
+
+func (q *Queries) PolicyVersion(ctx context.Context, db DBTX, tenantID uuid.UUID, version string) (string, error) {
+	row := db.QueryRow(ctx, policyVersion, tenantID, version)
+	var document string
+	err := row.Scan(&document)
+	return document, err
+}
+
+const policyVersions = `-- name: PolicyVersions :many
+SELECT p.version, p.created_at, p.reason, coalesce(u.name, '') AS created_by, coalesce(c.name, '') AS confirmed_by, length(p.document)::int AS bytes
+FROM policies p LEFT JOIN users u ON u.id = p.created_by LEFT JOIN users c ON c.id = p.confirmed_by
+WHERE p.tenant_id = $1 ORDER BY p.seq DESC LIMIT $2
+`
+
+type PolicyVersionsRow struct {
+	Version     string    `json:"version"`
+	CreatedAt   time.Time `json:"created_at"`
+	Reason      string    `json:"reason"`
+	CreatedBy   string    `json:"created_by"`
+	ConfirmedBy string    `json:"confirmed_by"`
+	Bytes       int32     `json:"bytes"`
+}
+
+// The newest first; the first is in force.
+func (q *Queries) PolicyVersions(ctx context.Context, db DBTX, tenantID uuid.UUID, most int32) ([]PolicyVersionsRow, error) {
+	rows, err := db.Query(ctx, policyVersions, tenantID, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PolicyVersionsRow
+	for rows.Next() {
+		var i PolicyVersionsRow
+		if err := rows.Scan(
+			&i.Version,
+			&i.CreatedAt,
+			&i.Reason,
+			&i.CreatedBy,
+			&i.ConfirmedBy,
+			&i.Bytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const proposePolicy = `-- name: ProposePolicy :exec
+INSERT INTO policy_proposals (id, tenant_id, version, document, based_on, reason, proposed_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+`
+
+type ProposePolicyParams struct {
+	ID         uuid.UUID `json:"id"`
+	TenantID   uuid.UUID `json:"tenant_id"`
+	Version    string    `json:"version"`
+	Document   string    `json:"document"`
+	BasedOn    string    `json:"based_on"`
+	Reason     string    `json:"reason"`
+	ProposedBy uuid.UUID `json:"proposed_by"`
+}
+
+func (q *Queries) ProposePolicy(ctx context.Context, db DBTX, arg ProposePolicyParams) error {
+	_, err := db.Exec(ctx, proposePolicy,
+		arg.ID,
+		arg.TenantID,
+		arg.Version,
+		arg.Document,
+		arg.BasedOn,
+		arg.Reason,
+		arg.ProposedBy,
+	)
+	return err
+}
+
+const putPolicy = `-- name: PutPolicy :exec
+INSERT INTO policies (id, tenant_id, version, document, reason, created_by, confirmed_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+`
+
+type PutPolicyParams struct {
+	ID          uuid.UUID  `json:"id"`
+	TenantID    uuid.UUID  `json:"tenant_id"`
+	Version     string     `json:"version"`
+	Document    string     `json:"document"`
+	Reason      string     `json:"reason"`
+	CreatedBy   *uuid.UUID `json:"created_by"`
+	ConfirmedBy *uuid.UUID `json:"confirmed_by"`
+}
+
+func (q *Queries) PutPolicy(ctx context.Context, db DBTX, arg PutPolicyParams) error {
+	_, err := db.Exec(ctx, putPolicy,
+		arg.ID,
+		arg.TenantID,
+		arg.Version,
+		arg.Document,
+		arg.Reason,
+		arg.CreatedBy,
+		arg.ConfirmedBy,
+	)
+	return err
+}
+
+const simulatedRuns = `-- name: SimulatedRuns :many
+SELECT r.id, r.created_at, r.state, r.risk, r.mode, r.outcome, r.verification_digest, t.title, t.contract, t.requested_by, t.agent_profile, t.priority,
+    p.name AS repository, p.scope, p.forbidden, p.requires, coalesce(m.roles, '{}')::text[] AS roles,
+    coalesce(r.patch ->> 'artifact', '')::text AS patch, coalesce(j.judge, '{}')::jsonb AS judge
+FROM (SELECT r.id, r.tenant_id, r.task_id, r.repository_id, r.campaign_id, r.mode, r.risk, r.state, r.version, r.policy_version, r.limits, r.attempt_no, r.attempt_id, r.released, r.repairs, r.verify_redeliveries, r.publish_redeliveries, r.base_moves, r.fencing_token, r.lease_id, r.lease_phase, r.lease_worker, r.lease_boot, r.queued, r.gate_id, r.gate_kind, r.gate_revision, r.gate_digest, r.gate_resume_to, r.gate_expired, r.dispatched, r.context_digest, r.plan_digest, r.approved_plan_digest, r.plan_revision, r.outcome, r.patch, r.patch_revision, r.report_digest, r.verification_digest, r.approved_patch_id, r.verdict, r.attested, r.pr_url, r.pr_sha, r.pr_branch, r.pr_number, r.failure_category, r.failure_code, r.failure_retryable, r.failure_summary, r.failure_evidence, r.cancel_by, r.cancel_reason, r.cancel_at, r.cancel_forced, r.reason_code, r.created_at, r.finished_at, r.head_hash, r.updated_at, r.state_since, r.active_ms, r.base_commit, r.branch, r.isolation, r.stop_signal, r.stop_signal_at, r.agent_profile, r.adapter_version, r.route, r.crashed, r.rate_limited, r.cost_exceeded_at FROM runs r WHERE r.tenant_id = $1 AND (r.created_at, r.id) < ($2::timestamptz, $3::uuid) ORDER BY r.created_at DESC, r.id DESC LIMIT $4) r
+JOIN tasks t ON t.id = r.task_id
+JOIN repositories p ON p.tenant_id = r.tenant_id AND p.id = t.repository_id
+LEFT JOIN memberships m ON m.tenant_id = r.tenant_id AND m.user_id = t.requested_by
+LEFT JOIN LATERAL (SELECT e.payload -> 'payload' -> 'judge' AS judge FROM run_events e
+    WHERE e.tenant_id = r.tenant_id AND e.run_id = r.id AND e.kind IN ('human_approval_required', 'auto_pr_allowed', 'approval_carried', 'completion_condition_met', 'attestation_required')
+    ORDER BY e.seq DESC LIMIT 1) j ON true
+ORDER BY r.created_at DESC, r.id DESC
+`
+
+type SimulatedRunsRow struct {
+	ID                 uuid.UUID       `json:"id"`
+	CreatedAt          time.Time       `json:"created_at"`
+	State              string          `json:"state"`
+	Risk               string          `json:"risk"`
+	Mode               string          `json:"mode"`
+	Outcome            string          `json:"outcome"`
+	VerificationDigest string          `json:"verification_digest"`
+	Title              string          `json:"title"`
+	Contract           json.RawMessage `json:"contract"`
+	RequestedBy        uuid.UUID       `json:"requested_by"`
+	AgentProfile       string          `json:"agent_profile"`
+	Priority           int16           `json:"priority"`
+	Repository         string          `json:"repository"`
+	Scope              []string        `json:"scope"`
+	Forbidden          []string        `json:"forbidden"`
+	Requires           []string        `json:"requires"`
+	Roles              []string        `json:"roles"`
+	Patch              string          `json:"patch"`
+	Judge              json.RawMessage `json:"judge"`
+}
+
+// Past runs with what a decision about them asks, the newest first: the contract, the patch that the run ended with, and
+// what its judge said.
+func (q *Queries) SimulatedRuns(ctx context.Context, db DBTX, tenantID uuid.UUID, beforeAt time.Time, beforeID uuid.UUID, most int32) ([]SimulatedRunsRow, error) {
+	rows, err := db.Query(ctx, simulatedRuns,
+		tenantID,
+		beforeAt,
+		beforeID,
+		most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SimulatedRunsRow
+	for rows.Next() {
+		var i SimulatedRunsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.State,
+			&i.Risk,
+			&i.Mode,
+			&i.Outcome,
+			&i.VerificationDigest,
+			&i.Title,
+			&i.Contract,
+			&i.RequestedBy,
+			&i.AgentProfile,
+			&i.Priority,
+			&i.Repository,
+			&i.Scope,
+			&i.Forbidden,
+			&i.Requires,
+			&i.Roles,
+			&i.Patch,
+			&i.Judge,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
