@@ -108,14 +108,7 @@ func (s *server) tokensPage(w http.ResponseWriter, r *http.Request, code int, da
 		return err
 	}
 	for _, t := range tokens {
-		prefix := db.PrefixToken
-		if t.Login {
-			prefix = db.PrefixLogin
-		}
-		data.Rows = append(data.Rows, web.TokenRow{
-			ID: typeid.Format(typeid.Token, t.ID), Name: t.Name, Owner: p.name, Prefix: prefix, Scopes: t.Scopes, Created: t.CreatedAt, Expires: t.ExpiresAt,
-			LastUsed: instant(t.LastUsedAt), Revoked: instant(t.RevokedAt), RevokeKey: db.NewSecret(),
-		})
+		data.Rows = append(data.Rows, tokenRow(t, p.name))
 	}
 	for _, scope := range scopeWords() {
 		scope.Selected = slices.Contains(scopes, scope.Value)
@@ -123,6 +116,17 @@ func (s *server) tokensPage(w http.ResponseWriter, r *http.Request, code int, da
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	return s.render(w, r, code, web.TokensPage(data))
+}
+
+func tokenRow(t db.Token, owner string) web.TokenRow {
+	prefix := db.PrefixToken
+	if t.Login {
+		prefix = db.PrefixLogin
+	}
+	return web.TokenRow{
+		ID: typeid.Format(typeid.Token, t.ID), Name: t.Name, Owner: owner, Prefix: prefix, Scopes: t.Scopes, Created: t.CreatedAt, Expires: t.ExpiresAt,
+		LastUsed: instant(t.LastUsedAt), Revoked: instant(t.RevokedAt), RevokeKey: db.NewSecret(),
+	}
 }
 
 func scopeWords() []web.Option {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"signalbox/db"
+	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
 	"signalbox/internal/workercmd"
 )
@@ -132,6 +133,34 @@ func TestAWorkerEnrolsItself(t *testing.T) {
 	if code, out := start("", nil, "--check"); code != 2 || !strings.Contains(out, "open to others") {
 		t.Errorf("a credential that others may read: %d %s", code, out)
 	}
+}
+
+// S11: a worker is who its credential says: with the boot of another it neither speaks for that one, nor claims, nor ends it.
+func TestAWorkerSpeaksForNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.worker(t, "one"), w.worker(t, "two")
+	w.signedIn(t, rita).submit(t, "Replace one word.")
+	for path, body := range map[string]func(boot string) any{
+		"/workers/heartbeat": func(boot string) any {
+			return wire.Heartbeat{BootId: boot, State: wire.WorkerDraining, Leases: []wire.HeldLease{}}
+		},
+		"/workers/claims": func(boot string) any {
+			return wire.Claim{ClaimId: strings.Repeat("c", 26), BootId: boot, Phases: []wire.Phase{wire.Execute}, Max: 1}
+		},
+		"/workers/deregister": func(boot string) any { return wire.BootRef{BootId: boot} },
+	} {
+		a, none := two.call(t, "POST", path, body(one.boot)), two.call(t, "POST", path, body(typeid.Format(typeid.Boot, typeid.New())))
+		if a.StatusCode < http.StatusBadRequest || a.StatusCode != none.StatusCode || a.plain(t).Detail != none.plain(t).Detail {
+			t.Errorf("%s with another's boot: %d %s\nwith one that never was: %d %s", path, a.StatusCode, a.body, none.StatusCode, none.body)
+		}
+	}
+	// What says otherwise in its body or head is not believed.
+	mine := into[wire.Principal](t, two.call(t, "GET", "/me", nil, "X-Worker-Id", one.boot, "X-Agent-Id", "1").want(t, http.StatusOK))
+	if mine.Name != "two" {
+		t.Errorf("it is %+v", mine)
+	}
+	one.claim(t, wire.Execute).plan(t)
 }
 
 // S6, S10: no minted token is seen a second time: in no line of the log, on no page, in no answer, and in no table, however

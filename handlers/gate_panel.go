@@ -89,6 +89,9 @@ func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
 	if i.Kind == run.GatePatch && i.Patch != nil {
 		d.Files, d.Added, d.Removed = i.Patch.Files, i.Patch.Added, i.Patch.Removed
 	}
+	if !p.has(i.Role) {
+		d.WhoCan += ", which is granted by " + s.grantedBy(r, i.Role)
+	}
 	d.MayDecide = g.open() && (g.standing.MayApprove || g.standing.MayReject)
 	switch {
 	case !g.open():

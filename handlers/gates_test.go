@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/PuerkitoBio/goquery"
 	"github.com/jackc/pgx/v5"
 
 	"signalbox/internal/wire"
@@ -114,8 +115,19 @@ func TestWhoMayNotApprove(t *testing.T) {
 	w.user(t, idPerson{sub: "ben", name: ben.name, groups: []string{"viewers"}})
 	form.Set("verdict", "approve")
 	form.Set("text", "kept")
-	if a := b.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusForbidden); !strings.Contains(a.body, "kept") {
-		t.Error("the text is lost")
+	lost := b.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusForbidden).page(t)
+	if lost.Find("#gate-panel textarea").Text() != "kept" || lost.Find("form[action$='/decisions']").Length() != 0 {
+		t.Errorf("the panel of somebody whose role is gone keeps %q, and %d forms", lost.Find("#gate-panel textarea").Text(), lost.Find("form[action$='/decisions']").Length())
+	}
+	// Whoever has not got the role sees everything and no button, and who could give it (A11).
+	for _, page := range []*goquery.Document{lost, w.signedIn(t, vera).get(t, "/gates/"+gate).want(t, http.StatusOK).page(t)} {
+		panel := strings.Join(strings.Fields(page.Find("#gate-panel").Text()), " ")
+		if !strings.Contains(panel, "this gate asks for the role approver, which you do not hold.Can decide: people with the role approver, which is granted by membership in the group approvers at test.") {
+			t.Errorf("who may not decide reads: %s", panel)
+		}
+	}
+	if a := w.signedIn(t, vera).get(t, "/admin").want(t, http.StatusForbidden); !strings.Contains(a.body, "granted by membership in the group admins at test") {
+		t.Errorf("the page of a missing role: %s", a.body)
 	}
 	// Nothing of that counted.
 	if g := into[wire.Gate](t, w.cli(t, ana).call(t, "GET", "/gates/"+gate, nil)); g.State != "open" || len(g.Decisions) != 0 {

@@ -36,7 +36,7 @@ func (all ids) into(pattern string) string {
 		"task_id": typeid.Task, "run_id": typeid.Run, "gate_id": typeid.Gate, "repository_id": typeid.Repo, "artifact_id": typeid.Artifact, "token_id": typeid.Token,
 		"credential_id": typeid.Worker, "enrolment_id": typeid.Enrolment, "worker_id": typeid.Worker, "pull_id": typeid.Pull, "provider": typeid.Provider, "step": typeid.Step, "lease": typeid.Lease,
 	}
-	behind := map[string]typeid.Prefix{"tasks": typeid.Task, "runs": typeid.Run, "gates": typeid.Gate, "artifacts": typeid.Artifact, "pulls": typeid.Pull, "tokens": typeid.Token, "workers": typeid.Worker, "users": typeid.User}
+	behind := map[string]typeid.Prefix{"tasks": typeid.Task, "runs": typeid.Run, "gates": typeid.Gate, "artifacts": typeid.Artifact, "pulls": typeid.Pull, "tokens": typeid.Token, "workers": typeid.Worker, "people": typeid.User, "enrolments": typeid.Enrolment, "credentials": typeid.Worker}
 	return regexp.MustCompile(`(\w+)/\{(\w+)\}`).ReplaceAllStringFunc(pattern, func(m string) string {
 		part, name, _ := strings.Cut(strings.TrimSuffix(m, "}"), "/{")
 		p, ok := named[name]
@@ -92,7 +92,7 @@ func (c caller) call(t testing.TB, w *world, r handlers.Route, path string) (int
 		b = w.browser()
 	}
 	api := strings.HasPrefix(r.Pattern, "/api/v1/")
-	body, kind := "", "application/x-www-form-urlencoded"
+	body, kind := "idempotency_key=0123456789abcdef&reason=because", "application/x-www-form-urlencoded"
 	if api {
 		body, kind = "{}", "application/json"
 	}
@@ -268,7 +268,7 @@ func TestOnlyAPersonDecidesOrMakesCredentials(t *testing.T) {
 	strong := 0
 	for _, r := range w.routes(t) {
 		fmt.Fprintf(&table, "%-6s %-60s %s\n", r.Method, r.Pattern, r.Access)
-		if r.Method == http.MethodGet || r.Anyone || !regexp.MustCompile(`/(gates|inbox|tokens|worker-credentials|worker-enrolments|policies|users|people|sessions|providers|pulls/\{\w+\}/(merge|close)|cli-login|bypass)\b`).MatchString(r.Pattern) {
+		if r.Method == http.MethodGet || r.Anyone || !regexp.MustCompile(`/(admin|gates|inbox|tokens|worker-credentials|worker-enrolments|policies|users|people|sessions|providers|pulls/\{\w+\}/(merge|close)|cli-login|bypass)\b`).MatchString(r.Pattern) {
 			continue
 		}
 		strong++

@@ -96,6 +96,7 @@ func who(r *http.Request) *principal {
 // missingRole is a Forbidden that names the right and who grants it.
 type missingRole struct {
 	role  string
+	roles []policy.Role
 	cause *fault.Error
 }
 
@@ -108,7 +109,7 @@ func lacks(roles []policy.Role) error {
 		names = append(names, string(r))
 	}
 	name := strings.Join(names, " or ")
-	return &missingRole{name, fault.Newf(fault.Forbidden, "Nothing was done: this needs the role %s, which comes from a group at your identity provider.", name).WithCode("missing_role")}
+	return &missingRole{name, roles, fault.Newf(fault.Forbidden, "Nothing was done: this needs the role %s, which comes from a group at your identity provider.", name).WithCode("missing_role")}
 }
 
 // authenticate finds out who is calling. Pages know only the cookie, the API only the bearer token (D-21).
@@ -138,7 +139,7 @@ func (s *server) bearer(r *http.Request) (*principal, error) {
 	if strings.HasPrefix(secret, db.PrefixWorker) {
 		c, err := s.store.WorkerByHash(r.Context(), db.HashToken(secret))
 		if fault.KindOf(err) == fault.NotFound {
-			return nil, fault.New(fault.Unauthenticated, "Nothing was done: the worker's credential is unknown or revoked. Make a new one with signalbox worker-credential create, and start the worker with it.").WithCode("bad_token")
+			return nil, fault.New(fault.Unauthenticated, "Nothing was done: the worker's credential is unknown or revoked. Enrol the worker anew, with a token that an administrator makes (signalbox worker-credential enrol).").WithCode("bad_token")
 		}
 		if err != nil {
 			return nil, err

@@ -162,7 +162,7 @@ func (s *server) failPage(w http.ResponseWriter, r *http.Request, err error) {
 			w.Header().Set("Retry-After", strconv.Itoa(seconds(f.RetryAfter)))
 		}
 		if missing, ok := errors.AsType[*missingRole](err); ok {
-			data.Missing, data.GrantedBy = missing.role, "an administrator of your identity provider"
+			data.Missing, data.GrantedBy = missing.role, s.grantedBy(r, missing.roles...)
 		}
 	}
 	if r.Method == http.MethodGet && data.Status >= 500 {

@@ -201,6 +201,16 @@ func (s *server) routes() []route {
 		page(get, "/tokens", member, s.getTokens),
 		page(post, "/tokens", member, s.postToken),
 		page(post, "/tokens/{id}/revoke", member, s.postTokenRevoke),
+		page(get, "/admin", admin, s.getAdmin),
+		page(get, "/admin/people", admin, s.getPeople),
+		page(get, "/admin/people/{id}", admin, s.getPerson),
+		page(get, "/admin/providers", admin, s.getAdminProviders),
+		page(get, "/admin/tokens", admin, s.getAdminTokens),
+		page(post, "/admin/tokens/{id}/revoke", admin, s.postAdminTokenRevoke),
+		page(get, "/admin/workers", admin, s.getCredentials),
+		page(post, "/admin/workers", admin, s.postEnrolment),
+		page(post, "/admin/enrolments/{id}/revoke", admin, s.postEnrolmentRevoke),
+		page(post, "/admin/credentials/{id}/revoke", admin, s.postCredentialRevoke),
 
 		// The JSON API.
 		op("getPrincipal", anyToken, s.apiPrincipal),

@@ -35,6 +35,7 @@ func (s *server) shell(r *http.Request) web.Shell {
 		return shell
 	}
 	shell.User = &web.User{Name: p.name, Email: p.email}
+	shell.Admin = p.has(policy.RoleAdmin)
 	for _, role := range p.roles {
 		shell.User.Roles = append(shell.User.Roles, string(role))
 	}
@@ -122,6 +123,10 @@ func flash(r *http.Request) *web.Flash {
 		return web.Done("The run goes on from its last durable state.")
 	case "run-not-resumed":
 		return web.Noted("Nothing had to be done: the run goes on by itself, or waits as its page says.")
+	case "enrolment-withdrawn":
+		return web.Done("The enrolment token makes no worker any more.")
+	case "credential-revoked":
+		return web.Done("The credential no longer works.")
 	case "token-revoked":
 		return web.Done("The token no longer works.")
 	}

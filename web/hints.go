@@ -18,5 +18,5 @@ func hintTitle(h Hint) string {
 
 // workerCommands start a worker on another machine.
 func workerCommands(h Hint) string {
-	return "signalbox worker-credential create build-1\nSIGNALBOX_SERVER_URL=" + h.Server + " SIGNALBOX_WORKER_CREDENTIAL=sbw_… signalbox-worker"
+	return "signalbox worker-credential enrol build-1\nSIGNALBOX_SERVER_URL=" + h.Server + " SIGNALBOX_WORKER_ENROLMENT=sbe_… signalbox-worker"
 }

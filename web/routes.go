@@ -76,6 +76,16 @@ import (
 //	GET  /tokens                  TokensPage
 //	POST /tokens                  name, scopes (repeated), days, idempotency_key
 //	POST /tokens/{id}/revoke      idempotency_key
+//	GET  /admin                   AdminPage
+//	GET  /admin/people            PeoplePage         ?q= &before=
+//	GET  /admin/people/{id}       PersonPage
+//	GET  /admin/providers         ProvidersPage
+//	GET  /admin/tokens            AllTokensPage      ?before=
+//	POST /admin/tokens/{id}/revoke       idempotency_key
+//	GET  /admin/workers           CredentialsPage    ?before=
+//	POST /admin/workers           name, phases (repeated), idempotency_key
+//	POST /admin/enrolments/{id}/revoke   idempotency_key
+//	POST /admin/credentials/{id}/revoke  idempotency_key
 //	GET  /docs/api                APIReferencePage
 //	GET  /help/keys               KeysPage
 //	GET  /help/states             StatesPage
@@ -99,6 +109,7 @@ const (
 	RepositoriesURL = "/repositories"
 	WorkersURL      = "/workers"
 	TokensURL       = "/tokens"
+	AdminURL        = "/admin"
 	APIReferenceURL = "/docs/api"
 	GalleryURL      = "/dev/gallery"
 )
@@ -110,6 +121,26 @@ func sub(base, id string, rest ...string) string {
 	}
 	return u
 }
+
+// Pages of an administrator.
+const (
+	PeopleURL         = AdminURL + "/people"
+	AdminProvidersURL = AdminURL + "/providers"
+	AdminTokensURL    = AdminURL + "/tokens"
+	CredentialsURL    = AdminURL + "/workers"
+)
+
+// PersonURL explains one person's rights.
+func PersonURL(id string) string { return sub(PeopleURL, id) }
+
+// AdminTokenRevokeURL takes the POST that revokes anybody's token.
+func AdminTokenRevokeURL(id string) string { return sub(AdminTokensURL, id, "revoke") }
+
+// EnrolmentRevokeURL takes the POST that withdraws an enrolment token.
+func EnrolmentRevokeURL(id string) string { return sub(AdminURL+"/enrolments", id, "revoke") }
+
+// CredentialRevokeURL takes the POST that revokes a worker's credential.
+func CredentialRevokeURL(id string) string { return sub(AdminURL+"/credentials", id, "revoke") }
 
 // TaskURL is the page of a task.
 func TaskURL(id string) string { return sub("/tasks", id) }

@@ -24,6 +24,7 @@ type Shell struct {
 	DevMode      bool      // signalbox dev: a banner says that data and people are samples
 	Unsafe       string    // non-empty: a sentence about missing isolation, shown on every page
 	Flash        *Flash    // result of the action that led here
+	Admin        bool      // leads to the pages of an administrator
 	SessionsNote string    // optional sentence under the user menu, such as when the login ends
 }
 
