@@ -183,6 +183,12 @@ func (s *Store) decideGate(ctx context.Context, tx pgx.Tx, v Verdict) (VerdictAc
 	ack.Outcome, ack.Words, ack.Notes = "recorded", t.Words, v.noted()
 	if t.Blocked {
 		ack.Outcome = "blocked"
+		if ack.Words, err = s.blockedWords(ctx, tx, h, rules, f, t); err != nil {
+			return ack, nil, err
+		}
+	}
+	if moved := policy.Moved(rules, f, asked(h.gate)); moved != "" {
+		ack.Words = moved + " Your decision is recorded: " + ack.Words
 	}
 	payload, err := s.verdictEvent(ctx, tx, v, h, rules, f, t)
 	if err != nil || payload == nil {

@@ -144,3 +144,41 @@ func TestSimulatePolicy(t *testing.T) {
 		t.Errorf("the newest alone: %+v", sim)
 	}
 }
+
+// A17 A20: the rows of the quorum are those of today's policy with who can still approve, and a decision under another
+// policy than the gate's says both versions and what is asked now.
+func TestPolicyMovedAtAGate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "version: old-1\ngates:\n  patch: {when: always, quorum: 1}\n"})
+	ctx := t.Context()
+	at := w.at(t, run.WaitingForApproval)
+	must(t, w.SetPolicy(ctx, "version: new-1\ngates:\n  patch: {when: always, quorum: 2}\n"))
+	v := got(w.Verdict(ctx, at.Ref, w.Approvers[0], policy.Approve, ""))(t)
+	by := db.Decider{User: w.Approvers[0].ID, Roles: w.Approvers[0].Roles, Live: true}
+	before := got(w.Store.Standing(ctx, w.Tenant, v.Gate, by))(t)
+	ack := got(w.Store.Decide(ctx, v))(t)
+	if ack.Outcome != "recorded" || !strings.Contains(ack.Words, "Policy new-1 holds now; this was asked for under old-1. It asks for 2 approvals instead of 1.") || !strings.Contains(ack.Words, "1 of 2") {
+		t.Errorf("%+v", ack)
+	}
+	after := got(w.Store.Standing(ctx, w.Tenant, v.Gate, by))(t)
+	q := after.Requirements[0]
+	if q.Have != 1 || q.Need != 2 || len(q.Who) != len(before.Requirements[0].Who)-1 || after.Moved == "" {
+		t.Errorf("%+v after %+v, %q", q, before.Requirements, after.Moved)
+	}
+}
+
+// A18: where a rejection blocks, others may still approve, the gate stays undecided, and the words name who blocks.
+func TestRejectionBlocks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "version: block-1\ngates:\n  patch: {when: always, quorum: 1}\n  any_reject_blocks: true\n"})
+	ctx := t.Context()
+	at := w.at(t, run.WaitingForApproval)
+	if ack := got(w.Decide(ctx, at.Ref, w.Approvers[0], policy.Reject, "Not like this."))(t); ack.Outcome != "blocked" || !strings.Contains(ack.Words, "blocked by") {
+		t.Errorf("%+v", ack)
+	}
+	ack := got(w.Decide(ctx, at.Ref, w.Approvers[1], policy.Approve, ""))(t)
+	if ack.Outcome != "blocked" || !strings.Contains(ack.Words, "1 of 1 approvals, blocked by the rejection of ") {
+		t.Errorf("%+v", ack)
+	}
+	must(t, w.Is(ctx, at.Ref, run.WaitingForApproval))
+}

@@ -204,6 +204,9 @@ type Standing struct {
 	RiskReasons []string
 	Version     string
 	Facts       policy.Facts
+	// Requirements are the rows of the quorum, Moved says that another policy holds than when the gate was opened.
+	Requirements []Requirement
+	Moved        string
 }
 
 // Standing reads a gate as a decision on it would: same rules, same facts, nothing locked for longer than the look.
@@ -231,6 +234,15 @@ func (s *Store) Standing(ctx context.Context, tenant, gate uuid.UUID, by Decider
 		out.MayReject, _ = policy.MayDecide(rules, f, actor, policy.Reject)
 		out.MayRequestChanges, _ = policy.MayDecide(rules, f, actor, policy.RequestChanges)
 		out.Tally, out.Version, out.Facts = policy.Count(rules, f), rules.Version, f
+		if out.Tally.Blocked {
+			if out.Tally.Words, err = s.blockedWords(ctx, tx, held{g, row.Run, r, micro(row.Now)}, rules, f, out.Tally); err != nil {
+				return err
+			}
+		}
+		if out.Requirements, err = s.requirements(ctx, tx, g, rules, f, out.Tally); err != nil {
+			return err
+		}
+		out.Moved = policy.Moved(rules, f, asked(g))
 		out.Risk, out.RiskReasons = policy.EffectiveRisk(rules, f)
 		if g.Kind == string(run.GatePatch) || g.Kind == string(run.GateReport) {
 			out.Guards = policy.Guards(rules, f)

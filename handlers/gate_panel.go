@@ -64,6 +64,19 @@ func decisionView(g gate, d db.DecisionInfo) web.DecisionView {
 	}
 }
 
+// whoCan names who can still approve, at most five.
+func whoCan(q db.Requirement) string {
+	switch n := len(q.Who); {
+	case q.Have >= q.Need:
+		return ""
+	case n == 0:
+		return "Nobody can approve it any more. An administrator can give the role to somebody else."
+	case n > 5:
+		return fmt.Sprintf("Can approve: %s and %d more.", strings.Join(q.Who[:5], ", "), n-5)
+	}
+	return "Can approve: " + strings.Join(q.Who, ", ") + "."
+}
+
 // gatePanel is the decision panel.
 func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
 	p, i := who(r), g.info
@@ -75,7 +88,19 @@ func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
 		WhyStopped: strings.Join(i.Reasons, " "), WhoCan: fmt.Sprintf("people with the role %s", i.Role),
 		MayReopen:   i.State == run.GateExpired && p.kind == person && p.mayDecide(i.Role),
 		MayWithdraw: i.State == run.GateSatisfied && g.run.Dispatched != nil && g.run.Dispatched.ID == i.ID && p.mayDecide(i.Role),
-		Quorum:      []web.QuorumRow{{Requirement: fmt.Sprintf("Approvals by the role %s", i.Role), Have: g.standing.Tally.Approvals, Need: i.Quorum}},
+	}
+	for _, q := range g.standing.Requirements {
+		row := web.QuorumRow{Requirement: q.Words, Have: q.Have, Need: q.Need}
+		if g.open() {
+			row.Who = whoCan(q)
+		}
+		d.Quorum = append(d.Quorum, row)
+	}
+	if g.open() && g.standing.Moved != "" {
+		d.RiskReasons = append(slices.Clone(d.RiskReasons), g.standing.Moved)
+	}
+	if g.open() && g.standing.Tally.Blocked && len(d.Quorum) > 0 {
+		d.Quorum[0].Who = g.standing.Tally.Words
 	}
 	if i.State == run.GateSatisfied && g.run.Dispatched != nil && g.run.Dispatched.ID == i.ID && i.ClosedAt != nil {
 		d.WaitsSince = i.ClosedAt.UTC()

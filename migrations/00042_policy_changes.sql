@@ -19,6 +19,7 @@ CREATE TABLE policy_proposals (
     decided_by  uuid CONSTRAINT policy_proposals_decider_fk REFERENCES users (id),
     decided_at  timestamptz,
     confirmed   boolean NOT NULL DEFAULT false,
+    CONSTRAINT policy_proposals_tenant_id_key UNIQUE (tenant_id, id),
     CONSTRAINT policy_proposals_two_check CHECK (NOT confirmed OR decided_by <> proposed_by)
 );
 -- One change at a time, so that what was looked at is what comes into force.
