@@ -211,6 +211,9 @@ func (s *server) routes() []route {
 		page(post, "/admin/workers", admin, s.postEnrolment),
 		page(post, "/admin/enrolments/{id}/revoke", admin, s.postEnrolmentRevoke),
 		page(post, "/admin/credentials/{id}/revoke", admin, s.postCredentialRevoke),
+		page(get, "/audit", admin, s.getAudit),
+		page(post, "/audit/export", admin, s.postAuditExport),
+		page(get, "/audit/{number}", admin, s.getAuditRow),
 
 		// The JSON API.
 		op("getPrincipal", anyToken, s.apiPrincipal),

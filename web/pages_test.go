@@ -118,6 +118,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"gallery":            web.GalleryPage(web.GalleryPageData{Shell: shell()}),
 	}
 	maps.Copy(all, hintPages(t))
+	maps.Copy(all, auditPages())
 	return all
 }
 

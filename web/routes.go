@@ -86,6 +86,9 @@ import (
 //	POST /admin/workers           name, phases (repeated), idempotency_key
 //	POST /admin/enrolments/{id}/revoke   idempotency_key
 //	POST /admin/credentials/{id}/revoke  idempotency_key
+//	GET  /audit                   AuditPage          ?who= &action= &object= &result= &since= &until= &zone= &before=NUMBER
+//	GET  /audit/{number}          AuditRowPage       ?zone=
+//	POST /audit/export            format=csv|jsonl and the filters of the list
 //	GET  /docs/api                APIReferencePage
 //	GET  /help/keys               KeysPage
 //	GET  /help/states             StatesPage
@@ -110,6 +113,8 @@ const (
 	WorkersURL      = "/workers"
 	TokensURL       = "/tokens"
 	AdminURL        = "/admin"
+	AuditURL        = "/audit"
+	AuditExportURL  = "/audit/export"
 	APIReferenceURL = "/docs/api"
 	GalleryURL      = "/dev/gallery"
 )

@@ -40,6 +40,11 @@ func (s Shell) mayAsk() bool {
 	return s.User != nil && (slices.Contains(s.User.Roles, string(policy.RoleRequester)) || slices.Contains(s.User.Roles, string(policy.RoleAdmin)))
 }
 
+// isAdmin reports whether this person administers the tenant.
+func (s Shell) isAdmin() bool {
+	return s.User != nil && slices.Contains(s.User.Roles, string(policy.RoleAdmin))
+}
+
 // shortCount keeps the navigation in one line on a phone.
 func shortCount(n int) string {
 	if n > 99 {

@@ -8,10 +8,41 @@ package sqlc
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 	"signalbox/db/internal/bytea"
 )
+
+const auditActions = `-- name: AuditActions :many
+WITH RECURSIVE known AS (
+    (SELECT l.action FROM audit_log l WHERE l.tenant_id = $1 ORDER BY l.action LIMIT 1)
+    UNION ALL
+    SELECT (SELECT l.action FROM audit_log l WHERE l.tenant_id = $1 AND l.action > k.action ORDER BY l.action LIMIT 1) FROM known k WHERE k.action IS NOT NULL
+)
+SELECT k.action::text AS action FROM known k WHERE k.action IS NOT NULL ORDER BY 1
+`
+
+// All actions of the tenant, by one jump of the index for each.
+func (q *Queries) AuditActions(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]string, error) {
+	rows, err := db.Query(ctx, auditActions, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var action string
+		if err := rows.Scan(&action); err != nil {
+			return nil, err
+		}
+		items = append(items, action)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const auditHashAt = `-- name: AuditHashAt :one
 SELECT l.hash FROM audit_log l WHERE l.tenant_id = $1 AND l.seq = $2
@@ -57,6 +88,31 @@ func (q *Queries) AuditHeads(ctx context.Context, db DBTX, after uuid.UUID, coun
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const auditResults = `-- name: AuditResults :many
+SELECT DISTINCT n.result FROM (SELECT l.result FROM audit_log l WHERE l.tenant_id = $1 ORDER BY l.seq DESC LIMIT 2000) n ORDER BY 1
+`
+
+// How the newest actions ended.
+func (q *Queries) AuditResults(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]string, error) {
+	rows, err := db.Query(ctx, auditResults, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var result string
+		if err := rows.Scan(&result); err != nil {
+			return nil, err
+		}
+		items = append(items, result)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -165,6 +221,54 @@ func (q *Queries) AuditTenants(ctx context.Context, db DBTX) ([]AuditTenantsRow,
 	return items, nil
 }
 
+const countAudit = `-- name: CountAudit :one
+SELECT count(*)::int AS found FROM (SELECT 1 FROM audit_log l
+    WHERE l.tenant_id = $1
+      AND ($2::text = '' OR l.actor_id = $2)
+      AND ($3::text = '' OR position(lower($3) IN lower(l.actor_name)) > 0)
+      AND (cardinality($4::text[]) = 0 OR l.action = ANY($4))
+      AND ($5::text = '' OR starts_with(l.action, $5))
+      AND ($6::text = '' OR l.object_id = $6)
+      AND ($7::text = '' OR l.object_type = $7)
+      AND ($8::text = '' OR l.result = $8)
+      AND ($9::timestamptz IS NULL OR l.at >= $9)
+      AND ($10::timestamptz IS NULL OR l.at < $10)
+    LIMIT $11) c
+`
+
+type CountAuditParams struct {
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	ActorID    string     `json:"actor_id"`
+	ActorName  string     `json:"actor_name"`
+	Actions    []string   `json:"actions"`
+	Prefix     string     `json:"prefix"`
+	ObjectID   string     `json:"object_id"`
+	ObjectType string     `json:"object_type"`
+	Result     string     `json:"result"`
+	Since      *time.Time `json:"since"`
+	Until      *time.Time `json:"until"`
+	Most       int32      `json:"most"`
+}
+
+func (q *Queries) CountAudit(ctx context.Context, db DBTX, arg CountAuditParams) (int32, error) {
+	row := db.QueryRow(ctx, countAudit,
+		arg.TenantID,
+		arg.ActorID,
+		arg.ActorName,
+		arg.Actions,
+		arg.Prefix,
+		arg.ObjectID,
+		arg.ObjectType,
+		arg.Result,
+		arg.Since,
+		arg.Until,
+		arg.Most,
+	)
+	var found int32
+	err := row.Scan(&found)
+	return found, err
+}
+
 const insertAudit = `-- name: InsertAudit :exec
 
 INSERT INTO audit_log (tenant_id, actor_kind, actor_id, actor_name, channel, remote_addr, request_id, action, object_type, object_id, result, reason, detail)
@@ -205,4 +309,104 @@ func (q *Queries) InsertAudit(ctx context.Context, db DBTX, arg InsertAuditParam
 		arg.Detail,
 	)
 	return err
+}
+
+const pageAudit = `-- name: PageAudit :many
+SELECT l.seq, l.at, l.actor_kind, l.actor_id, l.actor_name, l.channel, l.remote_addr, l.request_id, l.action, l.object_type, l.object_id, l.result, l.reason,
+    l.detail, l.hash
+FROM audit_log l
+WHERE l.tenant_id = $1 AND l.seq < $2
+  AND ($3::text = '' OR l.actor_id = $3)
+  AND ($4::text = '' OR position(lower($4) IN lower(l.actor_name)) > 0)
+  AND (cardinality($5::text[]) = 0 OR l.action = ANY($5))
+  AND ($6::text = '' OR starts_with(l.action, $6))
+  AND ($7::text = '' OR l.object_id = $7)
+  AND ($8::text = '' OR l.object_type = $8)
+  AND ($9::text = '' OR l.result = $9)
+  AND ($10::timestamptz IS NULL OR l.at >= $10)
+  AND ($11::timestamptz IS NULL OR l.at < $11)
+ORDER BY l.seq DESC LIMIT $12
+`
+
+type PageAuditParams struct {
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	Before     int64      `json:"before"`
+	ActorID    string     `json:"actor_id"`
+	ActorName  string     `json:"actor_name"`
+	Actions    []string   `json:"actions"`
+	Prefix     string     `json:"prefix"`
+	ObjectID   string     `json:"object_id"`
+	ObjectType string     `json:"object_type"`
+	Result     string     `json:"result"`
+	Since      *time.Time `json:"since"`
+	Until      *time.Time `json:"until"`
+	Count      int32      `json:"count"`
+}
+
+type PageAuditRow struct {
+	Seq        int64           `json:"seq"`
+	At         time.Time       `json:"at"`
+	ActorKind  string          `json:"actor_kind"`
+	ActorID    string          `json:"actor_id"`
+	ActorName  string          `json:"actor_name"`
+	Channel    string          `json:"channel"`
+	RemoteAddr string          `json:"remote_addr"`
+	RequestID  string          `json:"request_id"`
+	Action     string          `json:"action"`
+	ObjectType string          `json:"object_type"`
+	ObjectID   string          `json:"object_id"`
+	Result     string          `json:"result"`
+	Reason     string          `json:"reason"`
+	Detail     json.RawMessage `json:"detail"`
+	Hash       bytea.Bytes     `json:"hash"`
+}
+
+// The newest rows before a number that the filters let pass; empty filters let all pass.
+func (q *Queries) PageAudit(ctx context.Context, db DBTX, arg PageAuditParams) ([]PageAuditRow, error) {
+	rows, err := db.Query(ctx, pageAudit,
+		arg.TenantID,
+		arg.Before,
+		arg.ActorID,
+		arg.ActorName,
+		arg.Actions,
+		arg.Prefix,
+		arg.ObjectID,
+		arg.ObjectType,
+		arg.Result,
+		arg.Since,
+		arg.Until,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PageAuditRow
+	for rows.Next() {
+		var i PageAuditRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.At,
+			&i.ActorKind,
+			&i.ActorID,
+			&i.ActorName,
+			&i.Channel,
+			&i.RemoteAddr,
+			&i.RequestID,
+			&i.Action,
+			&i.ObjectType,
+			&i.ObjectID,
+			&i.Result,
+			&i.Reason,
+			&i.Detail,
+			&i.Hash,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
