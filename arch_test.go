@@ -28,13 +28,13 @@ var ground = []string{"internal/typeid"}
 var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
-	"internal/argv": {}, "internal/coalesce": {}, "internal/config": {}, "internal/fault": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
+	"internal/argv": {}, "internal/coalesce": {}, "internal/config": {}, "internal/fault": {}, "internal/glob": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
 	"internal/trail": {}, "internal/wire": {}, "internal/capability": {"internal/fault"},
 
 	// 1 domain: pure.
-	"internal/policy":   {"internal/capability", "internal/fault"},
+	"internal/policy":   {"internal/capability", "internal/fault", "internal/glob"},
 	"internal/schedule": {"internal/capability", "internal/policy"},
-	"internal/patch":    {"internal/fault"},
+	"internal/patch":    {"internal/fault", "internal/glob"},
 	"internal/run":      {"internal/fault", "internal/policy"},
 	"internal/evidence": {"internal/fault", "internal/run"},
 	"internal/judge":    {"internal/patch", "internal/policy"},

@@ -43,7 +43,7 @@ func (c auditVerifyCmd) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	defer store.Close()
-	broken, err := c.verify(ctx, t, store, points)
+	broken, err := c.verify(ctx, t, store, points, c.Checkpoints != "" || cfg.AuditCheckpoints != "")
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,9 @@ func (c auditVerifyCmd) checkpoints(cfg config.Server, t terminal) ([]evidence.C
 	return points, len(problems), err
 }
 
-func (c auditVerifyCmd) verify(ctx context.Context, t terminal, store *db.Store, points []evidence.Checkpoint) (broken int, err error) {
+// verify counts the tenants whose log does not hold. Where checkpoints are kept, a log that none of them is about does not either:
+// nobody could tell it from one that was written anew.
+func (c auditVerifyCmd) verify(ctx context.Context, t terminal, store *db.Store, points []evidence.Checkpoint, kept bool) (broken int, err error) {
 	tenants, err := store.AuditTenants(ctx, points)
 	if err != nil {
 		return 0, err
@@ -107,6 +109,9 @@ func (c auditVerifyCmd) verify(ctx context.Context, t terminal, store *db.Store,
 		case report.Fault != nil:
 			broken++
 			fmt.Fprintf(t.Out, "%s: %d rows hold, then number %d is the first that does not: %s\n", name, report.Fault.Seq-1, report.Fault.Seq, report.Fault.Why)
+		case kept && report.Rows > 0 && report.Vouched == 0:
+			broken++
+			fmt.Fprintf(t.Out, "%s: %d rows hold together, and no checkpoint is about any of them: its file is missing, the folder is another one, or its first action is younger than a minute\n", name, report.Rows)
 		default:
 			fmt.Fprintf(t.Out, "%s: %d rows hold, %d of them agree with a checkpoint\n", name, report.Rows, report.Vouched)
 		}

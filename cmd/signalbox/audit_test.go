@@ -36,7 +36,7 @@ func TestAuditVerify(t *testing.T) {
 	seed := bytes.Repeat([]byte{3}, ed25519.SeedSize)
 	key := ed25519.NewKeyFromSeed(seed)
 	public := base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))
-	folder, err := checkpoint.Open(filepath.Join(t.TempDir(), "points"))
+	folder, err := checkpoint.Open(filepath.Join(t.TempDir(), "points[1]*"))
 	must(t, err)
 	seal := &control.Checkpoints{Store: store, Folder: folder, Key: key, Every: time.Nanosecond}
 	for range 3 {
@@ -59,6 +59,7 @@ func TestAuditVerify(t *testing.T) {
 	verify(0, "default: 3 rows hold, 3 of them agree with a checkpoint", set, "verify")
 	verify(0, "Without checkpoints", alone, "verify")
 	verify(0, "3 of them agree", alone, "verify", "--checkpoints", string(folder), "--public-key", public, "--tenant", "default")
+	verify(1, "no checkpoint is about any of them", set, "verify", "--checkpoints", t.TempDir())
 	verify(1, "there is no tenant", set, "verify", "--tenant", "nobody")
 	verify(1, "SIGNALBOX_DATABASE_URL is not set", nil, "verify")
 	verify(1, "does not hold", set, "verify", "--public-key", base64.StdEncoding.EncodeToString(make([]byte, 32)))

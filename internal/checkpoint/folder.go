@@ -91,6 +91,18 @@ func (f Folder) Append(c evidence.Checkpoint) (err error) {
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("keep checkpoint: %w", err)
 	}
+	return f.keepNames()
+}
+
+// keepNames makes sure that a file that is new is still there after a crash.
+func (f Folder) keepNames() error {
+	dir, err := os.Open(string(f))
+	if err != nil {
+		return fmt.Errorf("keep checkpoint: %w", err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("keep checkpoint: %w", err)
+	}
 	return nil
 }
 
@@ -124,16 +136,17 @@ type Problem struct {
 
 // Read returns all checkpoints that one of the keys signed, and what else the files hold.
 func (f Folder) Read(keys []ed25519.PublicKey) ([]evidence.Checkpoint, []Problem, error) {
-	names, err := filepath.Glob(filepath.Join(string(f), "*.jsonl"))
-	if err == nil {
-		_, err = os.Stat(string(f))
-	}
+	entries, err := os.ReadDir(string(f))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read checkpoints: %w", err)
 	}
 	var all []evidence.Checkpoint
 	var problems []Problem
-	for _, name := range names {
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != ".jsonl" {
+			continue
+		}
+		name := filepath.Join(string(f), e.Name())
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read checkpoints: %w", err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"signalbox/internal/glob"
 )
 
 // Screening is what paths a change may touch: the policy's rules joined with
@@ -83,12 +85,9 @@ func Screen(f Facts, s Screening) Hits {
 	return h
 }
 
-// ValidGlob reports whether a glob can be used in a contract or policy. Deep
-// nests of ** are refused: matching them takes time without bound.
-func ValidGlob(glob string) bool {
-	return glob != "" && len(glob) <= 500 && !strings.HasPrefix(glob, "/") &&
-		strings.Count(glob, "**") <= 6 && doublestar.ValidatePattern(glob)
-}
+// ValidGlob reports whether a glob can be used in a contract or policy: it is relative to the repository, and one that is
+// matched quickly.
+func ValidGlob(g string) bool { return !strings.HasPrefix(g, "/") && glob.Valid(g) }
 
 // MatchAny matches as a .gitignore would, to err on the side of a match:
 // without regard to case; a glob without a slash matches a name at any depth;

@@ -61,6 +61,8 @@ type AdmissionDecision struct {
 // A refusal names every reason, not only the first. R-ADM-1, R-ADM-4.
 func Admission(r Rules, f Facts) AdmissionDecision {
 	r = r.Under(f)
+	// Lists of risks are no thresholds: where a rule raised the risk, what holds for the risk of before holds, too.
+	asked := f
 	f.Risk = r.risk(f.Risk)
 	d := AdmissionDecision{Verdict: Admit, Code: CodeAdmitted, Reasons: []string{}, PolicyVersion: r.Version}
 	deny := func(code, format string, args ...any) {
@@ -74,6 +76,8 @@ func Admission(r Rules, f Facts) AdmissionDecision {
 	}
 	if !f.Risk.Valid() || !has(r.Admission.Risks, f.Risk) {
 		deny(CodeRisk, "Policy %s does not admit tasks of risk %s.", r.Version, quote(string(f.Risk)))
+	} else if !has(r.Admission.Risks, asked.Risk) {
+		deny(CodeRisk, "Policy %s does not admit tasks of risk %s, and that a rule raises it to %s changes nothing.", r.Version, quote(string(asked.Risk)), f.Risk)
 	}
 	if !f.Mode.Valid() || !has(r.Admission.Modes, f.Mode) {
 		deny(CodeMode, "Policy %s does not admit completion mode %s.", r.Version, quote(string(f.Mode)))
@@ -100,7 +104,12 @@ func Admission(r Rules, f Facts) AdmissionDecision {
 		return d
 	}
 	d.Limits, d.Route = r.Limits, r.Routing.Route(f)
-	d.Route.Requires = append(slices.Clip(d.Route.Requires), r.Fired.Requires...)
+	d.Route.Requires = slices.Concat(d.Route.Requires, r.Fired.Requires)
+	if asked.Risk != f.Risk {
+		d.Route.Requires = slices.Concat(d.Route.Requires, r.Routing.Route(asked).Requires)
+	}
+	slices.Sort(d.Route.Requires)
+	d.Route.Requires = slices.Compact(d.Route.Requires)
 	d.Reasons = append(d.Reasons, fmt.Sprintf("Policy %s admits a task of risk %s on repository %s.", r.Version, f.Risk, quote(f.Repository)))
 	d.Reasons = append(d.Reasons, r.Fired.Words...)
 	if f.NoLiveWorker {
@@ -212,6 +221,16 @@ func matchAny(globs []string, name string) bool {
 	}
 	for _, g := range globs {
 		if ok, err := doublestar.Match(g, name); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
+// anyFrom reports whether a list names a risk from one to another. Something that raises the risk of work takes no gate away by it.
+func anyFrom(list []Risk, from, to Risk) bool {
+	for _, r := range list {
+		if r.Rank() >= from.Rank() && r.Rank() <= to.Rank() {
 			return true
 		}
 	}

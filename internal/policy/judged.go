@@ -212,7 +212,7 @@ func (d JudgedDecision) passed(r Rules, f Facts, failed map[GuardName]Guard) Jud
 	switch {
 	case rule.When == Always:
 		why = append(why, fmt.Sprintf("Policy %s always asks a person about a %s.", r.Version, kind))
-	case rule.When == ByRisk && has(rule.Risks, d.EffectiveRisk):
+	case rule.When == ByRisk && anyFrom(rule.Risks, f.Risk, d.EffectiveRisk):
 		why = append(why, fmt.Sprintf("Policy %s asks a person about a %s of risk %s.", r.Version, kind, d.EffectiveRisk))
 	}
 	for _, n := range []GuardName{GuardJudge, GuardRisk, GuardAutoPR} {

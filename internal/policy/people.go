@@ -24,12 +24,12 @@ func Plan(r Rules, f Facts) GateDecision {
 	if !risk.Valid() {
 		risk = RiskCritical
 	}
-	rule, risk := r.Gates.Plan, r.risk(risk)
+	rule, known, risk := r.Gates.Plan, risk, r.risk(risk)
 	asked := ""
 	switch {
 	case rule.When == Always:
 		asked = fmt.Sprintf("Policy %s always asks a person about the plan.", r.Version)
-	case rule.When == ByRisk && has(rule.Risks, risk):
+	case rule.When == ByRisk && anyFrom(rule.Risks, known, risk):
 		asked = fmt.Sprintf("Policy %s asks a person about a plan of risk %s.", r.Version, risk)
 	case f.PlanGateAsked:
 		asked = "The task asks for a person to approve the plan."

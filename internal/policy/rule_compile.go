@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"signalbox/internal/capability"
+	"signalbox/internal/glob"
 )
 
 // Bounds of rules. Costs are CEL's own units, about one for each comparison or element that is looked at.
@@ -149,7 +150,7 @@ func (c *checker) condition(env *cel.Env, path string, r *Rule) {
 // ruleEnv knows the facts, CEL's standard functions, none of which looks at anything outside, and path.glob(pattern).
 func ruleEnv() (*cel.Env, error) {
 	opts := []cel.EnvOption{
-		cel.Function("glob", cel.MemberOverload("string_glob", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType, cel.BinaryBinding(glob))),
+		cel.Function("glob", cel.MemberOverload("string_glob", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType, cel.BinaryBinding(matchGlob))),
 	}
 	for _, f := range RuleFacts() {
 		opts = append(opts, cel.Variable(f.Name, f.celType()))
@@ -157,10 +158,14 @@ func ruleEnv() (*cel.Env, error) {
 	return cel.NewEnv(opts...)
 }
 
-func glob(path, pattern ref.Val) ref.Val {
-	ok, err := doublestar.Match(string(pattern.(types.String)), string(path.(types.String)))
+func matchGlob(path, pattern ref.Val) ref.Val {
+	g := string(pattern.(types.String))
+	if !glob.Valid(g) {
+		return types.NewErr("%.100q is not a glob, or one that would take too long to match", g)
+	}
+	ok, err := doublestar.Match(g, string(path.(types.String)))
 	if err != nil {
-		return types.NewErr("%q is not a glob", string(pattern.(types.String)))
+		return types.NewErr("%.100q is not a glob", g)
 	}
 	return types.Bool(ok)
 }

@@ -149,6 +149,12 @@ func TestRulesNeverLoosen(t *testing.T) {
 		policy.OutcomeBudget: 3, policy.OutcomeFix: 3, policy.OutcomeExhausted: 3, policy.OutcomeFail: 4}
 	rapid.Check(t, func(t *rapid.T) {
 		plain, f := anyRules(t), anyFacts(t)
+		// Lists of risks may have holes.
+		risks := rapid.SliceOfDistinct(rapid.SampledFrom(policy.Risks()), func(r policy.Risk) policy.Risk { return r })
+		plain.Admission.Risks = risks.Draw(t, "admitted")
+		for _, g := range []*policy.GateRule{&plain.Gates.Plan, &plain.Gates.Patch, &plain.Gates.Report} {
+			g.Risks = risks.Draw(t, "risks")
+		}
 		with := plain.Clone()
 		for i := range rapid.IntRange(0, 3).Draw(t, "rules") {
 			gates := rapid.SliceOf(rapid.SampledFrom(policy.GateKinds())).Draw(t, "gates")
@@ -172,6 +178,11 @@ func TestRulesNeverLoosen(t *testing.T) {
 		}
 		if policy.Admission(plain, f).Verdict == policy.Deny && policy.Admission(with, f).Verdict != policy.Deny {
 			t.Fatal("a rule admitted what the policy refuses")
+		}
+		for _, q := range policy.Admission(plain, f).Route.Requires {
+			if d := policy.Admission(with, f); d.Verdict == policy.Admit && !slices.Contains(d.Route.Requires, q) {
+				t.Fatalf("a rule took the requirement %s away", q)
+			}
 		}
 	})
 }
