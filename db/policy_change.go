@@ -73,19 +73,31 @@ func (s *Store) lockPolicy(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (po
 	if err := s.q.LockPolicies(ctx, tx, tenant); err != nil {
 		return policy.Rules{}, fmt.Errorf("lock the policy: %w", err)
 	}
-	rules, err := s.rulesOf(ctx, tx, tenant)
+	doc, err := s.q.PolicyInForce(ctx, tx, tenant)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return policy.Rules{}, fmt.Errorf("load the policy in force: %w", err)
+	}
+	rules, err := s.rulesIn(doc)
 	if f, ok := fault.Find(err); ok && f.Code == "policy_unreadable" {
-		// A document that cannot be read holds everything back, and a new one is the way out.
-		return policy.Rules{Version: "unreadable"}, nil
+		// A document that cannot be read holds everything back, and a new one is the way out. One that asked for a second
+		// administrator still does.
+		return policy.Rules{Version: "unreadable", Changes: policy.ChangesOf([]byte(doc))}, nil
 	}
 	return rules, err
 }
 
 func (s *Store) versionFree(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, version string) error {
 	_, err := s.q.PolicyVersion(ctx, tx, tenant, version)
+	taken := err == nil || version == policy.DefaultVersion
+	if !taken && errors.Is(err, pgx.ErrNoRows) {
+		// Who confirms names the version that they read: no other text may ever go by that name.
+		if taken, err = s.q.PolicyProposed(ctx, tx, tenant, version); err == nil {
+			err = pgx.ErrNoRows
+		}
+	}
 	switch {
-	case err == nil, version == policy.DefaultVersion:
-		return fault.Newf(fault.Conflict, "The policy was not stored: there is a version %s already, and a version never changes. Name another in its field version.", version).
+	case taken:
+		return fault.Newf(fault.Conflict, "The policy was not stored: a version %s was stored or proposed before, and a version never changes. Name another in its field version.", version).
 			WithField("document").WithCode("policy_version_taken")
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
@@ -121,8 +133,8 @@ func (s *Store) ConfirmPolicy(ctx context.Context, in Request, version string) (
 			return PolicyAck{}, fault.Newf(fault.Conflict, "Nothing was confirmed: policy %s has come into force since this change was proposed for %s. Withdraw it and propose it anew.", current.Version, p.BasedOn).
 				WithCode("policy_moved")
 		}
-		if _, err := s.q.DecideProposal(ctx, tx, &by, true, in.Tenant, p.ID); err != nil {
-			return PolicyAck{}, fmt.Errorf("confirm the policy: %w", err)
+		if err := s.decideProposal(ctx, tx, p, by, true); err != nil {
+			return PolicyAck{}, err
 		}
 		describe(in.Audit, version, current.Version, p.Reason)
 		return PolicyAck{version, true}, s.q.PutPolicy(ctx, tx, sqlc.PutPolicyParams{ID: typeid.New(), TenantID: in.Tenant, Version: version, Document: p.Document, Reason: p.Reason,
@@ -141,15 +153,29 @@ func (s *Store) WithdrawPolicy(ctx context.Context, in Request, version string) 
 		return fault.New(fault.Forbidden, "Nothing was withdrawn: only a person who is signed in may withdraw a policy.")
 	}
 	_, _, err = once(ctx, s, in, "policy-withdraw:"+version, func(tx pgx.Tx) (bool, error) {
+		if _, err := s.lockPolicy(ctx, tx, in.Tenant); err != nil {
+			return false, err
+		}
 		p, err := s.openProposal(ctx, tx, in.Tenant, version)
 		if err != nil {
 			return false, err
 		}
 		describe(in.Audit, version, p.BasedOn, p.Reason)
-		_, err = s.q.DecideProposal(ctx, tx, &by, false, in.Tenant, p.ID)
-		return true, wrap("withdraw the policy", err)
+		return true, s.decideProposal(ctx, tx, p, by, false)
 	})
 	return translate(err, "policy")
+}
+
+// decideProposal ends the change that waits; the policy is locked, so that nobody else has ended it meanwhile.
+func (s *Store) decideProposal(ctx context.Context, tx pgx.Tx, p sqlc.PolicyProposalRow, by uuid.UUID, confirmed bool) error {
+	n, err := s.q.DecideProposal(ctx, tx, &by, confirmed, p.TenantID, p.ID)
+	if err != nil {
+		return fmt.Errorf("decide the proposed policy: %w", err)
+	}
+	if n != 1 {
+		return fault.Newf(fault.Conflict, "Nothing was changed: the change of the policy to version %s was decided a moment ago.", p.Version)
+	}
+	return nil
 }
 
 func (s *Store) openProposal(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, version string) (sqlc.PolicyProposalRow, error) {
@@ -197,7 +223,7 @@ func (s *Store) Policies(ctx context.Context, tenant uuid.UUID, most int) (all [
 func (s *Store) PolicyDocument(ctx context.Context, tenant uuid.UUID, version string) (string, error) {
 	doc, err := s.q.PolicyVersion(ctx, s.pool, tenant, version)
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return doc, wrap("read the policy", err)
+		return doc, translate(err, "version of the policy")
 	}
 	if version == policy.DefaultVersion {
 		return "", nil
@@ -231,7 +257,8 @@ func (s *Store) heldTo(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, admit
 	}
 	before, err := s.rulesIn(doc)
 	if err != nil {
-		return rules, err
+		// Nobody knows any more what was asked for, so everything is. The run goes on and can be decided.
+		before = policy.Strictest(admitted)
 	}
 	return rules.Within(before), nil
 }

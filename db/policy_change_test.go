@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -181,4 +182,33 @@ func TestRejectionBlocks(t *testing.T) {
 		t.Errorf("%+v", ack)
 	}
 	must(t, w.Is(ctx, at.Ref, run.WaitingForApproval))
+}
+
+// Who confirms names the version that they read: its name never stands for another text, and of a confirmation and a withdrawal
+// that meet exactly one happens.
+func TestPolicyIsConfirmedAsItWasRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	ctx := t.Context()
+	must(t, w.SetPolicy(ctx, "version: two-0\nchanges: {second_admin: true}\n"))
+	got(w.Store.ChangePolicy(ctx, admin(w, w.Requester, "p"), "version: swap-1\nchanges: {second_admin: true}\n", "Harmless."))(t)
+	must(t, w.Store.WithdrawPolicy(ctx, admin(w, w.Requester, "w"), "swap-1"))
+	if _, err := w.Store.ChangePolicy(ctx, admin(w, w.Requester, "p2"), "version: swap-1\nauto_pr: {allowed: true}\n", "Harmless."); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("another text under the name of one that was proposed: %v", err)
+	}
+	for n := range 8 {
+		version, before := fmt.Sprintf("race-%d", n), got(w.Store.Rules(ctx, w.Tenant))(t).Version
+		got(w.Store.ChangePolicy(ctx, admin(w, w.Requester, "p-"+version), "version: "+version+"\nchanges: {second_admin: true}\n", "A race."))(t)
+		var confirmed, withdrawn error
+		var wg sync.WaitGroup
+		wg.Go(func() { _, confirmed = w.Store.ConfirmPolicy(ctx, admin(w, w.Approvers[0], "c-"+version), version) })
+		wg.Go(func() { withdrawn = w.Store.WithdrawPolicy(ctx, admin(w, w.Requester, "w-"+version), version) })
+		wg.Wait()
+		if confirmed == nil {
+			before = version
+		}
+		if now := got(w.Store.Rules(ctx, w.Tenant))(t).Version; (confirmed == nil) == (withdrawn == nil) || now != before {
+			t.Errorf("confirmed: %v, withdrawn: %v, in force is %s", confirmed, withdrawn, now)
+		}
+	}
 }

@@ -72,6 +72,9 @@ func (s *Store) SimulatePolicy(ctx context.Context, tenant uuid.UUID, document s
 			return out, err
 		}
 		for _, row := range rows {
+			if ctx.Err() != nil {
+				return out, fmt.Errorf("try the draft on past runs: %w", ctx.Err())
+			}
 			if err := out.add(row, patches[row.Patch], now, draft); err != nil {
 				return out, err
 			}

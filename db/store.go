@@ -196,6 +196,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// mostParsed is how many policies are kept parsed: what is in force for each tenant, and what its runs were admitted under.
+const mostParsed = 512
+
 // policyCache keeps parsed policies by document, which never change.
 type policyCache struct {
 	log    *slog.Logger
@@ -205,8 +208,9 @@ type policyCache struct {
 
 func (c *policyCache) parse(document string) (policy.Rules, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r, ok := c.parsed[document]; ok {
+	r, ok := c.parsed[document]
+	c.mu.Unlock()
+	if ok {
 		return r, nil
 	}
 	r, err := policy.Parse([]byte(document))
@@ -219,7 +223,9 @@ func (c *policyCache) parse(document string) (policy.Rules, error) {
 		c.log.Warn("a stored policy names a time zone that does not exist; its days are those of UTC until a new version names another",
 			slog.String("code", "POLICY_TIME_ZONE_UNKNOWN"), slog.String("policy_version", r.Version), slog.String("time_zone", zone))
 	}
-	if c.parsed == nil || len(c.parsed) > 64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parsed == nil || len(c.parsed) > mostParsed {
 		c.parsed = map[string]policy.Rules{}
 	}
 	c.parsed[document] = r

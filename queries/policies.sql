@@ -38,6 +38,10 @@ VALUES (@id, @tenant_id, @version, @document, @based_on, @reason, @proposed_by);
 SELECT p.*, coalesce(u.name, '') AS proposer FROM policy_proposals p LEFT JOIN users u ON u.id = p.proposed_by
 WHERE p.tenant_id = @tenant_id AND p.decided_at IS NULL;
 
+-- name: PolicyProposed :one
+-- Whether a change to this version was ever proposed, whatever became of it: its name stands for one text for good.
+SELECT EXISTS (SELECT 1 FROM policy_proposals WHERE tenant_id = @tenant_id AND version = @version);
+
 -- name: DecideProposal :execrows
 UPDATE policy_proposals SET decided_by = @decided_by, decided_at = clock_timestamp(), confirmed = @confirmed
 WHERE tenant_id = @tenant_id AND id = @id AND decided_at IS NULL;

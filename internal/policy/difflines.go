@@ -10,8 +10,8 @@ type Line struct {
 	Old, New int
 }
 
-// most lines that are compared line by line: beyond that the documents are shown one after the other.
-const mostCompared = 4000
+// mostCompared is how many pairs of lines are compared: beyond that what differs is shown one after the other.
+const mostCompared = 1 << 20
 
 // DiffLines compares two documents line by line, with the fewest lines removed and added.
 func DiffLines(a, b string) []Line {
@@ -45,9 +45,9 @@ func split(s string) []string {
 // middle compares by the longest common subsequence; from is how many equal lines stand before.
 func middle(x, y []string, from int) []Line {
 	n, m := len(x), len(y)
-	longest := make([][]int32, n+1)
-	if n > mostCompared || m > mostCompared {
-		longest = nil
+	var longest [][]int32
+	if n*m <= mostCompared {
+		longest = make([][]int32, n+1)
 	}
 	for i := range longest {
 		longest[i] = make([]int32, m+1)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
@@ -121,11 +122,22 @@ func parse(doc []byte, zone func(string) bool) (r Rules, problems []Problem) {
 	if err := dec.Decode(&r); err != nil {
 		return r, []Problem{syntaxProblem(err)}
 	}
-	c.problems = validate(r, c.line)
+	c.problems = validate(r, c.line, zone != nil)
 	if len(c.problems) == 0 && zone != nil && r.Budget.TimeZone != "" {
 		c.ok(zone(r.Budget.TimeZone), "budget.time_zone", fmt.Sprintf("there is no time zone %q; name one such as Europe/Berlin, or leave the field out for UTC", r.Budget.TimeZone))
 	}
 	return r, c.problems
+}
+
+// ChangesOf reads of a document that may not be readable as a whole how the policy may change.
+func ChangesOf(doc []byte) ChangeRules {
+	var said struct {
+		Changes ChangeRules `yaml:"changes"`
+	}
+	if len(doc) > maxDocument || tooDeep(lexer.Tokenize(string(doc))) > 0 || yaml.Unmarshal(doc, &said) != nil {
+		return ChangeRules{}
+	}
+	return said.Changes
 }
 
 func refused(problems []Problem) error {
@@ -217,15 +229,15 @@ func keyOf(v *ast.MappingValueNode) string {
 
 // Validate reports what is wrong with rules that were built in code.
 func (r Rules) Validate() error {
-	if problems := validate(r, func(string) int { return 0 }); len(problems) > 0 {
+	if problems := validate(r, func(string) int { return 0 }, false); len(problems) > 0 {
 		return refused(problems)
 	}
 	return nil
 }
 
 // validate checks every value's range. Its order is that of the document.
-func validate(r Rules, line func(string) int) []Problem {
-	c := checker{line: line}
+func validate(r Rules, line func(string) int, accept bool) []Problem {
+	c := checker{line: line, accept: accept}
 	c.ok(r.Schema == 1, "schema", "must be 1")
 	c.ok(versionShape().MatchString(r.Version), "version", "must name this version in 1 to 64 letters, digits, dots, dashes or underscores")
 	c.globs("admission.repositories", r.Admission.Repositories)
@@ -274,6 +286,10 @@ func versionShape() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Z
 type checker struct {
 	line     func(string) int
 	problems []Problem
+	// accept is set for a document that is to be put in force: what is stored already stays readable.
+	accept bool
+	// cost is what the conditions of the rules can cost together.
+	cost uint64
 }
 
 func (c *checker) ok(good bool, path, words string) {
@@ -293,7 +309,7 @@ func (c *checker) fraction(path string, v float64) {
 func (c *checker) globs(path string, globs []string) {
 	c.ok(len(globs) <= 1000, path, "must hold at most 1000 globs")
 	for _, g := range globs {
-		c.ok(glob.Valid(g), path, fmt.Sprintf("%.100q is not a glob, or one that would take too long to match", g))
+		c.ok(glob.Valid(g) || !c.accept && doublestar.ValidatePattern(g), path, fmt.Sprintf("%.100q is not a glob, or one that would take too long to match", g))
 		c.ok(!strings.HasPrefix(g, "/"), path, fmt.Sprintf("%q must not begin with a slash: paths are relative to the repository", g))
 	}
 }

@@ -21,8 +21,10 @@ const (
 	// maxRuleCost is the most that a condition may cost: what it can cost for work of the sizes below is checked when the
 	// policy is read, and what it does cost, whatever the size of the work, while it is evaluated.
 	maxRuleCost = 50_000
-	mostItems   = 200 // elements of a list
-	mostText    = 200 // bytes of a text
+	// maxRulesCost bounds the sum of what the conditions of one policy can cost.
+	maxRulesCost = 500_000
+	mostItems    = 200 // elements of a list
+	mostText     = 200 // bytes of a text
 )
 
 // program is a compiled condition. It may be evaluated by many at the same time.
@@ -81,6 +83,7 @@ func (c *checker) rules(rules []Rule) {
 		c.condition(env, path+".when", &rules[i])
 		c.effect(path+".then", rules[i])
 	}
+	c.ok(c.cost <= maxRulesCost, "rules", fmt.Sprintf("may cost %d units together, and %d are allowed", c.cost, maxRulesCost))
 }
 
 func (c *checker) effect(path string, r Rule) {
@@ -130,7 +133,7 @@ func (c *checker) condition(env *cel.Env, path string, r *Rule) {
 		return
 	}
 	about, err := env.EstimateCost(tree, sizes{})
-	if err != nil || about.Max > maxRuleCost {
+	if c.cost += about.Max; err != nil || about.Max > maxRuleCost {
 		c.ok(false, path, fmt.Sprintf("may cost %d units, and %d are allowed: look at fewer lists inside of each other", about.Max, maxRuleCost))
 		return
 	}

@@ -13,7 +13,7 @@ type ChangeRules struct {
 
 // Within returns r held to the rules that work was admitted under: of each permission the stricter of the two, so that
 // a policy that became looser loosens nothing that is under way. Limits, routing and what puts work off are not
-// permissions; where a worker may run is today's policy's alone.
+// permissions; how well a worker is isolated is today's policy's alone.
 func (r Rules) Within(admitted Rules) Rules {
 	if r.Version == admitted.Version {
 		return r
@@ -27,19 +27,19 @@ func (r Rules) Within(admitted Rules) Rules {
 	out.AutoPR.Allowed = r.AutoPR.Allowed && admitted.AutoPR.Allowed
 	p, a := &out.Paths, admitted.Paths
 	p.Forbidden, p.Protected = union(p.Forbidden, a.Forbidden), union(p.Protected, a.Protected)
-	p.Generated, p.GeneratedSources = union(p.Generated, a.Generated), union(p.GeneratedSources, a.GeneratedSources)
 	if a.ProtectedRisk.Rank() > p.ProtectedRisk.Rank() {
 		p.ProtectedRisk = a.ProtectedRisk
 	}
-	if a.GeneratedRule == GeneratedForbid || p.GeneratedRule == GeneratedAllow {
-		p.GeneratedRule = a.GeneratedRule
-	}
+	p.generatedWithin(a)
 	p.Symlinks, p.Binaries = p.Symlinks && a.Symlinks, p.Binaries && a.Binaries
+	out.Gates.AnyRejectBlocks = r.Gates.AnyRejectBlocks || admitted.Gates.AnyRejectBlocks
+	out.Execution.SameWorkerMayVerify = r.Execution.SameWorkerMayVerify && admitted.Execution.SameWorkerMayVerify
 	out.Attestation.Required = r.Attestation.Required || admitted.Attestation.Required
 	out.Rules = slices.Concat(r.Rules, slices.DeleteFunc(slices.Clone(admitted.Rules), func(x Rule) bool {
 		return slices.ContainsFunc(r.Rules, func(y Rule) bool { return x.When == y.When && sameEffect(x.Then, y.Then) })
 	}))
-	if !sameGates(before, out.Gates) || out.AutoPR != r.AutoPR || out.Judge != r.Judge || len(out.Rules) > len(r.Rules) || out.Attestation != r.Attestation {
+	if !sameGates(before, out.Gates) || out.AutoPR != r.AutoPR || out.Judge != r.Judge || len(out.Rules) > len(r.Rules) || out.Attestation != r.Attestation ||
+		out.Execution != r.Execution || out.Gates.AnyRejectBlocks != before.AnyRejectBlocks {
 		out.HeldTo = admitted.Version
 	}
 	return out
@@ -71,16 +71,44 @@ func stricterGate(a, b GateRule) GateRule {
 	return out
 }
 
+// generatedWithin holds what is asked of generated files: more of them are forbidden, or fewer of them are enough.
+func (p *PathRules) generatedWithin(a PathRules) {
+	switch {
+	case p.GeneratedRule == GeneratedForbid || a.GeneratedRule == GeneratedForbid:
+		p.GeneratedRule, p.Generated = GeneratedForbid, union(p.Generated, a.Generated)
+	case p.GeneratedRule == GeneratedRequire && a.GeneratedRule == GeneratedRequire:
+		p.Generated, p.GeneratedSources = intersection(p.Generated, a.Generated), union(p.GeneratedSources, a.GeneratedSources)
+	case a.GeneratedRule == GeneratedRequire:
+		p.GeneratedRule, p.Generated, p.GeneratedSources = GeneratedRequire, a.Generated, a.GeneratedSources
+	}
+}
+
 // stricterInstructor: barred where one of the two bars, by the quorum where one of the two leaves it to that.
 func stricterInstructor(a, b *bool) *bool {
-	switch {
-	case a != nil && *a, b == nil:
-		return a
-	case b != nil && *b, a == nil:
-		return b
-	default:
+	for _, x := range []*bool{a, b} {
+		if x != nil && *x {
+			return x
+		}
+	}
+	if a == nil {
 		return a
 	}
+	return b
+}
+
+// Strictest stands for a version whose document cannot be read any more: a person is asked about everything, and nothing goes out
+// by itself.
+func Strictest(version string) Rules {
+	r := Default()
+	r.Version, r.AutoPR.Allowed, r.Attestation.Required, r.Execution.SameWorkerMayVerify = version, false, true, false
+	for _, kind := range GateKinds() {
+		r.Gates.at(kind).When = Always
+	}
+	return r
+}
+
+func intersection[T comparable](a, b []T) []T {
+	return slices.DeleteFunc(slices.Clone(a), func(x T) bool { return !slices.Contains(b, x) })
 }
 
 func union[T comparable](a, b []T) []T {

@@ -159,6 +159,18 @@ func (q *Queries) PolicyProposal(ctx context.Context, db DBTX, tenantID uuid.UUI
 	return i, err
 }
 
+const policyProposed = `-- name: PolicyProposed :one
+SELECT EXISTS (SELECT 1 FROM policy_proposals WHERE tenant_id = $1 AND version = $2)
+`
+
+// Whether a change to this version was ever proposed, whatever became of it: its name stands for one text for good.
+func (q *Queries) PolicyProposed(ctx context.Context, db DBTX, tenantID uuid.UUID, version string) (bool, error) {
+	row := db.QueryRow(ctx, policyProposed, tenantID, version)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const policyVersion = `-- name: PolicyVersion :one
 SELECT document FROM policies WHERE tenant_id = $1 AND version = $2
 `
