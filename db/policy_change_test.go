@@ -178,7 +178,7 @@ func TestRejectionBlocks(t *testing.T) {
 		t.Errorf("%+v", ack)
 	}
 	ack := got(w.Decide(ctx, at.Ref, w.Approvers[1], policy.Approve, ""))(t)
-	if ack.Outcome != "blocked" || !strings.Contains(ack.Words, "1 of 1 approvals, blocked by the rejection of ") {
+	if ack.Outcome != "blocked" || !strings.Contains(ack.Words, "1 of 1 approvals, blocked by the rejection of "+w.Approvers[0].Name+".") {
 		t.Errorf("%+v", ack)
 	}
 	must(t, w.Is(ctx, at.Ref, run.WaitingForApproval))
