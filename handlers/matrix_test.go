@@ -30,11 +30,15 @@ func nowhere() ids {
 	return all
 }
 
+// policyVersion stands in ids for the version of a policy, which has no id.
+const policyVersion typeid.Prefix = "version"
+
 // into fills in a pattern; what no id stands for is "1".
 func (all ids) into(pattern string) string {
 	named := map[string]typeid.Prefix{
 		"task_id": typeid.Task, "run_id": typeid.Run, "gate_id": typeid.Gate, "repository_id": typeid.Repo, "artifact_id": typeid.Artifact, "token_id": typeid.Token,
 		"credential_id": typeid.Worker, "enrolment_id": typeid.Enrolment, "worker_id": typeid.Worker, "pull_id": typeid.Pull, "provider": typeid.Provider, "step": typeid.Step, "lease": typeid.Lease,
+		"version": policyVersion,
 	}
 	behind := map[string]typeid.Prefix{"tasks": typeid.Task, "runs": typeid.Run, "gates": typeid.Gate, "artifacts": typeid.Artifact, "pulls": typeid.Pull, "tokens": typeid.Token, "workers": typeid.Worker, "people": typeid.User, "enrolments": typeid.Enrolment, "credentials": typeid.Worker}
 	return regexp.MustCompile(`(\w+)/\{(\w+)\}`).ReplaceAllStringFunc(pattern, func(m string) string {
