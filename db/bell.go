@@ -12,8 +12,10 @@ import (
 // Change says that something about a run is new. It is a hint and never data:
 // whoever hears it looks from its own cursor.
 type Change struct {
-	Tenant  uuid.UUID
-	Run     uuid.UUID
+	Tenant uuid.UUID
+	Run    uuid.UUID
+	// Person lost logins: what is sent to them is to be looked at again. Run is nil then.
+	Person  uuid.UUID
 	Version int64
 	// Ready names the phase whose queue got an item, or is empty.
 	Ready run.Phase

@@ -17,6 +17,9 @@ import (
 	"signalbox/internal/typeid"
 )
 
+// CodeConfirmLogin is of an approval that needs its person to prove again who they are.
+const CodeConfirmLogin = "confirm_login"
+
 // lateVerdict answers a verdict on a gate that is decided already. An approval
 // of a satisfied gate is no error: it is kept as extra.
 func (s *Store) lateVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, rules policy.Rules, f policy.Facts, ack *VerdictAck) (bool, error) {
@@ -114,6 +117,10 @@ func (s *Store) checkVerdict(ctx context.Context, tx pgx.Tx, v Verdict, h held, 
 	}
 	if v.Verdict == policy.Approve && v.Unread != "" {
 		return fault.New(fault.Invalid, v.Unread).WithField("reviewed_elsewhere").WithCode("not_shown")
+	}
+	if v.Verdict == policy.Approve && policy.ConfirmsLogin(rules, f, v.By.AuthTime, h.now) {
+		return fault.Newf(fault.Forbidden, "Nothing was approved: a decision of this risk needs a login that is not older than %d minutes. Confirm on the gate's page that it is you, and approve there.",
+			int(policy.ConfirmAge.Minutes())).WithCode(CodeConfirmLogin)
 	}
 	if v.Verdict == policy.Approve && h.gate.Kind == string(run.GatePatch) {
 		if ok, why := policy.MayOverride(policy.Guards(rules, f)); !ok {

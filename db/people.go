@@ -1,7 +1,6 @@
 package db
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -14,9 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"signalbox/db/internal/bytea"
 	"signalbox/db/internal/sqlc"
-	"signalbox/internal/coalesce"
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
@@ -95,6 +92,8 @@ type LoginAttempt struct {
 	Provider        uuid.UUID
 	Nonce, Verifier string
 	ReturnTo        string
+	// Confirms is the person who proves again who they are; nil for a login of anybody.
+	Confirms uuid.UUID
 }
 
 // BeginLogin stores an attempt under the hash of state and browser cookie together, for ttl. Old attempts are swept.
@@ -104,7 +103,7 @@ func (s *Store) BeginLogin(ctx context.Context, state, browser string, a LoginAt
 			return err
 		}
 		return s.q.InsertLoginState(ctx, tx, sqlc.InsertLoginStateParams{
-			StateHash: attemptHash(state, browser), ProviderID: a.Provider, Nonce: a.Nonce, Verifier: a.Verifier, ReturnTo: a.ReturnTo, Seconds: ttl.Seconds(),
+			StateHash: attemptHash(state, browser), ProviderID: a.Provider, Nonce: a.Nonce, Verifier: a.Verifier, ReturnTo: a.ReturnTo, Confirms: pointer(a.Confirms), Seconds: ttl.Seconds(),
 		})
 	})
 	if err != nil {
@@ -123,7 +122,7 @@ func (s *Store) TakeLogin(ctx context.Context, state, browser string) (LoginAtte
 	if err != nil {
 		return LoginAttempt{}, fmt.Errorf("take login: %w", err)
 	}
-	return LoginAttempt{Provider: r.ProviderID, Nonce: r.Nonce, Verifier: r.Verifier, ReturnTo: r.ReturnTo}, nil
+	return LoginAttempt{Provider: r.ProviderID, Nonce: r.Nonce, Verifier: r.Verifier, ReturnTo: r.ReturnTo, Confirms: value(r.Confirms)}, nil
 }
 
 // attemptHash binds a state to the browser that began it: neither half alone finds the row.
@@ -141,16 +140,6 @@ type SignIn struct {
 	AuthTime    time.Time
 	// Audit is completed with tenant and person and written with the sign-in; nil writes none.
 	Audit *Audit
-}
-
-// Session is a signed-in person.
-type Session struct {
-	User, Tenant, Provider uuid.UUID
-	TenantName             string
-	Subject                string
-	Name, Email            string
-	Roles                  []policy.Role
-	AuthTime, ExpiresAt    time.Time
 }
 
 // SignIn finds or makes the person behind a subject and gives exactly the roles of today's groups. It makes no
@@ -253,85 +242,6 @@ func toRoles(names []string) []policy.Role {
 		roles = append(roles, policy.Role(n))
 	}
 	return roles
-}
-
-// StartSession stores a session under hash and deletes the one under old in the same transaction.
-func (s *Store) StartSession(ctx context.Context, session Session, hash, old []byte, idle, absolute time.Duration) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		if _, err := s.q.DeleteSession(ctx, tx, old); err != nil {
-			return err
-		}
-		return s.q.InsertSession(ctx, tx, sqlc.InsertSessionParams{
-			IDHash: hash, UserID: session.User, TenantID: session.Tenant, ProviderID: pointer(session.Provider), Subject: session.Subject,
-			AuthTime: session.AuthTime, IdleSeconds: idle.Seconds(), AbsoluteSeconds: absolute.Seconds(),
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("start session: %w", err)
-	}
-	return nil
-}
-
-// Session reads the live session under hash, with the roles that the person has now; fault.NotFound where there is
-// none. Its idle time begins again, written at most once a minute.
-func (s *Store) Session(ctx context.Context, hash []byte, idle time.Duration) (Session, error) {
-	r, err := s.q.GetSession(ctx, s.pool, hash)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Session{}, fault.New(fault.NotFound, "There is no such session.")
-	}
-	if err != nil {
-		return Session{}, fmt.Errorf("read session: %w", err)
-	}
-	if r.Stale {
-		if err := s.q.TouchSession(ctx, s.pool, idle.Seconds(), hash); err != nil {
-			return Session{}, fmt.Errorf("touch session: %w", err)
-		}
-	}
-	out := Session{
-		User: r.UserID, Tenant: r.TenantID, TenantName: r.TenantName, Subject: r.Subject, Name: r.Name, Email: r.Email,
-		Roles: toRoles(r.Roles), AuthTime: r.AuthTime, ExpiresAt: r.ExpiresAt,
-	}
-	out.Provider = value(r.ProviderID)
-	return out, nil
-}
-
-// SessionLives reports whether Session would find one under hash, by a look that begins after the call; streams that are woken
-// together ask together. Its idle time goes on.
-func (s *Store) SessionLives(ctx context.Context, hash []byte) (bool, error) {
-	live, err := s.commits.lives.Do(ctx, hash)
-	if err != nil {
-		return false, fmt.Errorf("look at session: %w", err)
-	}
-	return live, nil
-}
-
-func (s *Store) sessionsLive(ctx context.Context, hashes [][]byte) []coalesce.Result[bool] {
-	ask := make([]bytea.Bytes, len(hashes))
-	for i, h := range hashes {
-		ask[i] = h
-	}
-	rows, err := s.q.LiveSessions(ctx, s.pool, ask)
-	out := make([]coalesce.Result[bool], len(hashes))
-	for i, h := range hashes {
-		out[i].Err = err
-		out[i].Out = slices.ContainsFunc(rows, func(row bytea.Bytes) bool { return bytes.Equal(row, h) })
-	}
-	return out
-}
-
-// EndSession deletes the session under hash, with its line in the audit; deleting none is no error and no line.
-func (s *Store) EndSession(ctx context.Context, hash []byte, a *Audit) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		n, err := s.q.DeleteSession(ctx, tx, hash)
-		if err != nil || n == 0 {
-			return err
-		}
-		return s.audit(ctx, tx, a)
-	})
-	if err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	return nil
 }
 
 // BeginCLILogin stores a one-time code that a signed-in person gave to a command line, for ttl. challenge is the

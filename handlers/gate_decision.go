@@ -48,10 +48,16 @@ func (s *server) postDecision(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.note(r, err)
-	if fromList(values) && r.Header.Get("HX-Request") != "" {
-		return s.quickRow(w, r, status(f.Kind), id, refusal(f, values))
+	o := refusal(f, values)
+	if f.Code == db.CodeConfirmLogin {
+		if err := s.toConfirm(r, typeid.Format(typeid.Gate, id), values, o); err != nil {
+			return err
+		}
 	}
-	return s.gatePage(w, r, status(f.Kind), id, refusal(f, values), values)
+	if fromList(values) && r.Header.Get("HX-Request") != "" {
+		return s.quickRow(w, r, status(f.Kind), id, o)
+	}
+	return s.gatePage(w, r, status(f.Kind), id, o, values)
 }
 
 // decided answers a recorded decision: the panel for htmx, a redirect for a plain form.

@@ -3,6 +3,7 @@ package handlers
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -168,6 +169,15 @@ func (s *server) postNotes(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	gate := typeid.Format(typeid.Gate, id)
+	if err := s.keepTexts(r, gate, values); err != nil {
+		return err
+	}
+	choice, _ := strconv.Atoi(r.URL.Query().Get("file"))
+	return see(w, r, web.GateNotesKeptURL(gate, choice, web.DiffChoiceOf(r.URL.Query())))
+}
+
+// keepTexts keeps what a form of a gate brought as drafts.
+func (s *server) keepTexts(r *http.Request, gate string, values url.Values) error {
 	revision, err := strconv.Atoi(values.Get("revision"))
 	if err != nil {
 		return fault.New(fault.Malformed, "Nothing was kept: the form does not say which revision you saw. Open the page again.")
@@ -184,6 +194,5 @@ func (s *server) postNotes(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	choice, _ := strconv.Atoi(r.URL.Query().Get("file"))
-	return see(w, r, web.GateNotesKeptURL(gate, choice, web.DiffChoiceOf(r.URL.Query())))
+	return nil
 }

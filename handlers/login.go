@@ -93,15 +93,20 @@ func (s *server) getLoginProvider(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return s.loginFailed(w, r, to, err)
 	}
+	return s.beginLogin(w, r, p, db.LoginAttempt{Provider: id, ReturnTo: to})
+}
+
+// beginLogin sends the browser to the provider with an attempt of its own.
+func (s *server) beginLogin(w http.ResponseWriter, r *http.Request, p *provider, attempt db.LoginAttempt, more ...oauth2.AuthCodeOption) error {
 	state, nonce, browser, verifier := db.NewSecret(), db.NewSecret(), db.NewSecret(), oauth2.GenerateVerifier()
-	attempt := db.LoginAttempt{Provider: id, Nonce: nonce, Verifier: verifier, ReturnTo: to}
+	attempt.Nonce, attempt.Verifier = nonce, verifier
 	if err := s.store.BeginLogin(r.Context(), state, browser, attempt, loginLifetime); err != nil {
 		return err
 	}
 	s.dropLogins(w, r, maxLogins-1)
 	s.setLoginCookie(w, s.loginCookie(state), browser, loginLifetime)
-	config := p.config(s.callbackURL(row))
-	http.Redirect(w, r, config.AuthCodeURL(state, oauth2.SetAuthURLParam("nonce", nonce), oauth2.S256ChallengeOption(verifier)), http.StatusFound)
+	options := append(more, oauth2.SetAuthURLParam("nonce", nonce), oauth2.S256ChallengeOption(verifier))
+	http.Redirect(w, r, p.config(s.callbackURL(p.row)).AuthCodeURL(state, options...), http.StatusFound)
 	return nil
 }
 
@@ -173,6 +178,7 @@ func (s *server) startSession(w http.ResponseWriter, r *http.Request, row db.Ses
 	if err != nil {
 		return err
 	}
+	row.Browser = browserWords(r.UserAgent())
 	session.Values[valueSession] = row
 	if err := session.Save(r, w); err != nil {
 		return fmt.Errorf("start session: %w", err)
@@ -208,12 +214,24 @@ func (s *server) finishLogin(r *http.Request, row db.Provider, attempt db.LoginA
 	if err != nil {
 		return db.Session{}, err
 	}
-	session, err := s.store.SignIn(ctx, db.SignIn{
-		Provider: row.ID, Subject: claims.subject, Name: claims.name, Email: claims.email, Groups: claims.groups, AuthTime: claims.authTime,
+	if err := s.confirmed(r, attempt, p, claims); err != nil {
+		return db.Session{}, err
+	}
+	return s.signIn(r, p, claims, tokens)
+}
+
+// signIn finds the person behind a checked ID token, with what a logout needs later.
+func (s *server) signIn(r *http.Request, p *provider, claims identity, tokens *oauth2.Token) (db.Session, error) {
+	session, err := s.store.SignIn(r.Context(), db.SignIn{
+		Provider: p.row.ID, Subject: claims.subject, Name: claims.name, Email: claims.email, Groups: claims.groups, AuthTime: claims.authTime,
 		Audit: auditOf(r, act{action: "session.start", object: "user"}),
 	})
 	if err != nil {
 		return db.Session{}, fmt.Errorf("sign in: %w", err)
+	}
+	session.ProviderSID = claims.sid
+	if raw, _ := tokens.Extra("id_token").(string); p.endSession != "" && len(raw) <= maxHint {
+		session.IDToken = raw
 	}
 	return session, nil
 }
@@ -233,5 +251,9 @@ func (s *server) postLogout(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("end session: %w", err)
 	}
 	w.Header().Set("Clear-Site-Data", `"cache", "storage"`)
+	ended, _ := session.Values[valueEnded].(db.EndedSession)
+	if to := s.providerLogout(r, ended); to != "" {
+		return s.signedOut(w, r, to)
+	}
 	return see(w, r, web.LoginURL+"?why=signed-out")
 }

@@ -40,8 +40,10 @@ type provider struct {
 	row      db.Provider
 	oidc     *oidc.Provider
 	sendsIss bool
-	http     *http.Client
-	at       time.Time
+	// endSession is where a person signs out at the provider; empty where it has no such address.
+	endSession string
+	http       *http.Client
+	at         time.Time
 }
 
 func newProviders(base http.RoundTripper) *providers {
@@ -51,17 +53,23 @@ func newProviders(base http.RoundTripper) *providers {
 	return &providers{
 		known: map[uuid.UUID]*provider{},
 		http: &http.Client{
-			Timeout: idpTimeout, Transport: bounded{base},
+			Timeout: idpTimeout, Transport: bounded{base, &fetches{by: map[string]*bucket{}}},
 			// A provider that sends us elsewhere is not the one that the administrator configured.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("redirect refused") },
 		},
 	}
 }
 
-// bounded refuses answers that are larger than any honest one (O15).
-type bounded struct{ next http.RoundTripper }
+// bounded refuses answers that are larger than any honest one, and to ask for descriptions and keys again and again (O15).
+type bounded struct {
+	next    http.RoundTripper
+	fetches *fetches
+}
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && r.Header.Get("Authorization") == "" && !b.fetches.allow(r.URL.Path, r.URL.Host, time.Now()) {
+		return nil, errors.New("asked for a moment ago, too often")
+	}
 	res, err := b.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -87,12 +95,13 @@ func (p *providers) get(ctx context.Context, row db.Provider) (*provider, error)
 		return nil, fault.Wrap(fault.Unavailable, err, "Nobody can sign in with this provider now: it does not answer as it should. People who are signed in stay so; try again in a moment.").WithCode("provider_unavailable")
 	}
 	var extra struct {
-		SendsIss bool `json:"authorization_response_iss_parameter_supported"`
+		SendsIss   bool   `json:"authorization_response_iss_parameter_supported"`
+		EndSession string `json:"end_session_endpoint"`
 	}
 	if err := found.Claims(&extra); err != nil {
 		return nil, fmt.Errorf("read discovery of %s: %w", row.Issuer, err)
 	}
-	fresh := &provider{row: row, oidc: found, sendsIss: extra.SendsIss, http: p.http, at: time.Now()}
+	fresh := &provider{row: row, oidc: found, sendsIss: extra.SendsIss, endSession: webAddress(extra.EndSession), http: p.http, at: time.Now()}
 	p.mu.Lock()
 	p.known[row.ID] = fresh
 	p.mu.Unlock()
@@ -119,8 +128,17 @@ func (p *provider) config(callback string) *oauth2.Config {
 // identity is what a checked ID token says. The subject identifies, the rest are labels (O7, O9).
 type identity struct {
 	subject, name, email string
-	groups               []string
-	authTime             time.Time
+	// sid is the provider's own name of its session; empty where it gives none.
+	sid      string
+	groups   []string
+	authTime time.Time
+}
+
+// verifier keeps the provider's keys with the provider: they are fetched again for a key that is not known, and not for each login.
+func (p *provider) verifier() *oidc.IDTokenVerifier {
+	return p.oidc.Verifier(&oidc.Config{
+		ClientID: p.row.ClientID, Now: func() time.Time { return time.Now().Add(-idpLeeway) },
+	})
 }
 
 // verify checks the ID token: signature, issuer, audience and times (go-oidc), and what that library leaves to its
@@ -130,10 +148,7 @@ func (p *provider) verify(ctx context.Context, tokens *oauth2.Token, nonce strin
 	if !ok || raw == "" {
 		return identity{}, refuse("the provider sent no ID token", nil)
 	}
-	verifier := p.oidc.VerifierContext(p.client(context.WithoutCancel(ctx)), &oidc.Config{
-		ClientID: p.row.ClientID, Now: func() time.Time { return time.Now().Add(-idpLeeway) },
-	})
-	token, err := verifier.Verify(ctx, raw)
+	token, err := p.verifier().Verify(ctx, raw)
 	if err != nil {
 		return identity{}, refuse("the ID token does not hold", err)
 	}
@@ -166,6 +181,9 @@ func (p *provider) verify(ctx context.Context, tokens *oauth2.Token, nonce strin
 	}
 	if id.name == "" {
 		id.name = "Person " + token.Subject[:min(len(token.Subject), 12)]
+	}
+	if sid, _ := claims["sid"].(string); len(sid) <= 255 {
+		id.sid = sid
 	}
 	id.groups, err = p.groups(ctx, tokens, token, claims)
 	return id, err

@@ -37,7 +37,7 @@ func TestGetsWriteNothing(t *testing.T) {
 	frozen := w.frozen(t)
 
 	// A login begins and ends by GET, as its protocol has it: the way to the provider and back. Each is worth something once.
-	begins := []string{"/login/{provider}", "/auth/oidc/{provider}/callback"}
+	begins := []string{"/login/{provider}", "/login/confirm", "/auth/oidc/{provider}/callback"}
 	before := w.rows(t, conn, "")
 	routes, asked, found := 0, 0, map[string]bool{}
 	for _, r := range w.routes(t) {

@@ -27,6 +27,9 @@ const sessionNameLen = 43
 // valueSession is the one value of a gorilla session: the row behind the cookie.
 const valueSession = "session"
 
+// valueEnded is what a gorilla session holds after it was deleted, for the logout at its provider.
+const valueEnded = "ended"
+
 // sessionStore is a gorilla Store over the database. The cookie is a random name for a row, the row knows only its
 // hash, so that nobody who reads the database can use a session, and a deleted row ends it at once (S2).
 type sessionStore struct {
@@ -85,9 +88,11 @@ func (s *sessionStore) New(r *http.Request, name string) (*sessions.Session, err
 func (s *sessionStore) Save(r *http.Request, w http.ResponseWriter, session *sessions.Session) error {
 	old := s.hash(session.ID)
 	if session.Options.MaxAge < 0 {
-		if err := s.db.EndSession(r.Context(), old, auditOf(r, act{action: "session.end", object: "user", id: typeid.Format(typeid.User, who(r).user)})); err != nil {
+		ended, err := s.db.EndSession(r.Context(), old, auditOf(r, act{action: "session.end", object: "user", id: typeid.Format(typeid.User, who(r).user)}))
+		if err != nil {
 			return err
 		}
+		session.Values[valueEnded] = ended
 		http.SetCookie(w, sessions.NewCookie(session.Name(), "", session.Options))
 		return nil
 	}

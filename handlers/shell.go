@@ -127,6 +127,14 @@ func flash(r *http.Request) *web.Flash {
 		return web.Done("The enrolment token makes no worker any more.")
 	case "credential-revoked":
 		return web.Done("The credential no longer works.")
+	case "confirmed":
+		return web.Done("It is you. Press Approve again; your note is kept.")
+	case "session-ended":
+		return web.Done("That login has ended.")
+	case "sessions-ended":
+		return web.Done("All other logins have ended.")
+	case "person-ended":
+		return web.Done("Nobody is signed in as that person here now, until they sign in again.")
 	case "token-revoked":
 		return web.Done("The token no longer works.")
 	}

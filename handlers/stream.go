@@ -174,6 +174,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, id uuid.UUID, ne
 	// Subscribed before the first look, so that nothing falls between the two.
 	changed, cancel := s.hub.Subscribe(id)
 	defer cancel()
+	ended, forget := s.hub.SubscribePerson(p.user)
+	defer forget()
 	looked := time.Now()
 	m, fresh, err := next(after, looked)
 	if err != nil {
@@ -222,6 +224,13 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, id uuid.UUID, ne
 					return nil
 				}
 				if !c.ping() {
+					return nil
+				}
+			case <-ended:
+				// A login of this person was ended, perhaps this one: nobody waits for the next ping to be sure (O14).
+				if live, err := s.stillLive(r); err != nil || !live {
+					s.note(r, err)
+					c.end("reauth")
 					return nil
 				}
 			case <-poll.C:

@@ -21,15 +21,15 @@ INSERT INTO group_roles (tenant_id, provider_id, group_name, role) VALUES (@tena
 ON CONFLICT ON CONSTRAINT group_roles_pk DO NOTHING;
 
 -- name: InsertLoginState :exec
-INSERT INTO login_states (state_hash, provider_id, nonce, verifier, return_to, expires_at)
-VALUES (@state_hash, @provider_id, @nonce, @verifier, @return_to, now() + make_interval(secs => sqlc.arg(seconds)::float8));
+INSERT INTO login_states (state_hash, provider_id, nonce, verifier, return_to, confirms, expires_at)
+VALUES (@state_hash, @provider_id, @nonce, @verifier, @return_to, @confirms, now() + make_interval(secs => sqlc.arg(seconds)::float8));
 
 -- name: DeleteOldLoginStates :exec
 DELETE FROM login_states WHERE expires_at < now() - interval '1 hour';
 
 -- name: TakeLoginState :one
 DELETE FROM login_states WHERE state_hash = $1
-RETURNING provider_id, nonce, verifier, return_to, (expires_at > now())::bool AS live;
+RETURNING provider_id, nonce, verifier, return_to, confirms, (expires_at > now())::bool AS live;
 
 -- name: GetIdentity :one
 SELECT i.user_id, (u.disabled_at IS NOT NULL)::bool AS disabled
@@ -62,8 +62,8 @@ ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, p
 SELECT id, name FROM tenants WHERE id = $1;
 
 -- name: InsertSession :exec
-INSERT INTO sessions (id_hash, user_id, tenant_id, provider_id, subject, auth_time, idle_expires_at, expires_at)
-VALUES (@id_hash, @user_id, @tenant_id, @provider_id, @subject, @auth_time,
+INSERT INTO sessions (id_hash, id, user_id, tenant_id, provider_id, subject, auth_time, browser, provider_sid, id_token, idle_expires_at, expires_at)
+VALUES (@id_hash, @id, @user_id, @tenant_id, @provider_id, @subject, @auth_time, @browser, @provider_sid, @id_token,
         now() + make_interval(secs => sqlc.arg(idle_seconds)::float8), now() + make_interval(secs => sqlc.arg(absolute_seconds)::float8));
 
 -- name: DeleteSession :execrows

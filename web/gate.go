@@ -146,6 +146,7 @@ const (
 	OutcomeNotQuick  OutcomeKind = "not_quick" // 409, sent from a list, and approved on its own page only
 	OutcomeInvalid   OutcomeKind = "invalid"   // 422
 	OutcomeForbidden OutcomeKind = "forbidden" // 403
+	OutcomeConfirm   OutcomeKind = "confirm"   // 403, the person has to prove again who they are
 	OutcomeSession   OutcomeKind = "session"   // 401
 	OutcomeGone      OutcomeKind = "gone"      // 410
 	OutcomeFailed    OutcomeKind = "failed"    // 500, 503

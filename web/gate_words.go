@@ -260,6 +260,8 @@ func outcomeTitle(o Outcome) string {
 		return "Nothing was sent."
 	case OutcomeForbidden:
 		return "Nothing was approved. You may not decide this."
+	case OutcomeConfirm:
+		return "Confirm it is you, then press Approve again. Your note is kept."
 	case OutcomeSession:
 		return "Nothing was approved. Your session ended."
 	case OutcomeGone:
@@ -273,7 +275,7 @@ func outcomeTone(k OutcomeKind) ui.Tone {
 	switch k {
 	case OutcomeRecorded, OutcomeExtra:
 		return ui.ToneDone
-	case OutcomeStale, OutcomeDecided, OutcomeInvalid, OutcomeNotQuick:
+	case OutcomeStale, OutcomeDecided, OutcomeInvalid, OutcomeNotQuick, OutcomeConfirm:
 		return ui.ToneWaiting
 	case OutcomeGone, OutcomeSession:
 		return ui.ToneExpired

@@ -95,6 +95,8 @@ func hostilePages(t *testing.T, payload string, all bool) map[string]templ.Compo
 		"pull":         bad(web.PullPageData{Shell: shell(), ID: "7", Title: "x", Body: "x", State: "OPEN", Repository: "x", Branch: "x", Base: "x", Head: "x", Author: "x", RunID: "x", Diff: sampleDiff(t), MayMerge: true, Checks: []web.CheckView{{Name: "x", Text: "x"}}, IdempotencyKey: "x", Error: "x"}, web.PullPage, payload, all),
 		"repositories": bad(sampleRepositories(), web.RepositoriesPage, payload, all),
 		"workers":      bad(sampleWorkers(), web.WorkersPage, payload, all),
+		"signed out":   bad(web.SignedOutPageData{Shell: web.Shell{Now: now}, Provider: "x"}, web.SignedOutPage, payload, all),
+		"sessions":     bad(sampleSessions(), web.SessionsPage, payload, all),
 		"tokens":       bad(sampleTokens(), web.TokensPage, payload, all),
 		"people":       bad(samplePeople(), web.PeoplePage, payload, all),
 		"person":       bad(samplePerson(), web.PersonPage, payload, all),

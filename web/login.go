@@ -11,6 +11,12 @@ type LoginPageData struct {
 	DevPeople []DevPerson // dev mode: whom one can sign in as
 }
 
+// SignedOutPageData is the page between the logout here and that at the provider.
+type SignedOutPageData struct {
+	Shell
+	Provider string // address that signs out there
+}
+
 // LoginProvider is one configured OpenID Connect provider.
 type LoginProvider struct {
 	ID   string

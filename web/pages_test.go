@@ -23,6 +23,7 @@ func pages(t *testing.T) map[string]templ.Component {
 			DevPeople: []web.DevPerson{{Name: "Rita", Roles: "requester"}, {Name: "Ana, Ben", Roles: "approver"}, {Name: "Cleo", Roles: "admin"}},
 		}),
 		"login_failed": web.LoginPage(web.LoginPageData{Shell: web.Shell{Now: now}, Failed: "The provider's answer had expired. Start again.", RequestID: "JXQ4HV2L7AYB", Providers: []web.LoginProvider{{ID: "acme", Name: "Acme"}}}),
+		"signed_out":   web.SignedOutPage(web.SignedOutPageData{Shell: web.Shell{Now: now}, Provider: "https://login.acme.example/end?id_token_hint=x"}),
 		"error_401": web.ErrorPage(web.ErrorPageData{
 			Shell: guest, Status: 401, Sentence: "Nothing was done: your login has ended. Your text is below, not sent.", RequestID: "req_7f1",
 			Unsent: []web.Unsent{{Name: "text", Label: "Your text", Text: "Say </textarea> why."}}, Back: &web.Link{Text: "Sign in", Href: "/login?why=ended"},
@@ -34,6 +35,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		}),
 		"error_410":   web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 410, RequestID: "req_7f5"}),
 		"error_500":   web.ErrorPage(web.ErrorPageData{Shell: guest, Status: 500, RequestID: "req_7f6", RetryURL: "/runs"}),
+		"sessions":    web.SessionsPage(sampleSessions()),
 		"inbox":       web.InboxPage(sampleInbox()),
 		"inbox_group": web.InboxPage(groupedInbox()),
 		"inbox_empty": web.InboxPage(web.InboxPageData{Shell: withTurns(0), Recent: []web.InboxDecided{
@@ -345,4 +347,15 @@ func sampleAPI() web.APIReferencePageData {
 		}}},
 		Schemas: []web.APISchema{{Name: "NewTask", Text: "What is submitted.", Fields: []web.APIField{{Name: "goal", Type: "string", Required: true, Text: "What must be true afterwards."}}}},
 	}
+}
+
+func sampleSessions() web.SessionsPageData {
+	return web.SessionsPageData{Shell: shell(), OthersKey: "key-1", Rows: []web.SessionRow{
+		{ID: "sess_1", Name: "Firefox on Linux", Current: true, Since: ago(40 * time.Minute), Seen: ago(3 * time.Second), Ends: ago(-2 * time.Hour), Key: "key-2"},
+		{ID: "sess_2", Name: "ana's laptop", CommandLine: true, Since: ago(3 * time.Hour), Seen: ago(20 * time.Minute), Ends: ago(-9 * time.Hour), Key: "key-3"},
+		{ID: "sess_3", Name: "Chrome on Android", Since: ago(5 * time.Hour), Seen: ago(90 * time.Minute), Ends: ago(-30 * time.Minute), Key: "key-4"},
+	}, People: []web.SignedInRow{
+		{ID: "user_1", Name: "Ana Approver", Email: "ana@example.test", Logins: 3, Seen: ago(3 * time.Second), Self: true, Key: "key-5"},
+		{ID: "user_2", Name: "Rita Requester", Logins: 1, Seen: ago(2 * time.Minute), Key: "key-6"},
+	}}
 }

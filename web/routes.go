@@ -73,6 +73,10 @@ import (
 //	POST /workers/queues/resume   queue, idempotency_key
 //	POST /workers/providers/resume provider, idempotency_key
 //	POST /workers/{id}/drain      idempotency_key
+//	GET  /sessions                SessionsPage
+//	POST /sessions/others/end     idempotency_key
+//	POST /sessions/{id}/end       idempotency_key
+//	POST /sessions/people/{id}/end idempotency_key
 //	GET  /tokens                  TokensPage
 //	POST /tokens                  name, scopes (repeated), days, idempotency_key
 //	POST /tokens/{id}/revoke      idempotency_key
@@ -111,6 +115,7 @@ const (
 	ViewDeleteURL   = "/views/delete"
 	RepositoriesURL = "/repositories"
 	WorkersURL      = "/workers"
+	SessionsURL     = "/sessions"
 	TokensURL       = "/tokens"
 	AdminURL        = "/admin"
 	AuditURL        = "/audit"

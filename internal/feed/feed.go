@@ -57,6 +57,9 @@ func (h *Hub) Run(ctx context.Context) {
 func (h *Hub) changed(c db.Change) {
 	h.mu.Lock()
 	wake(h.runs[c.Run])
+	if c.Person != uuid.Nil {
+		wake(h.runs[c.Person])
+	}
 	if c.Ready != "" {
 		wake(h.ready[c.Ready])
 	}
@@ -159,6 +162,9 @@ func (h *Hub) Subscribe(id uuid.UUID) (changed <-chan struct{}, cancel func()) {
 		h.mu.Unlock()
 	}
 }
+
+// SubscribePerson wakes the channel when a login of a person was ended, and whenever another replica changed something.
+func (h *Hub) SubscribePerson(id uuid.UUID) (ended <-chan struct{}, cancel func()) { return h.Subscribe(id) }
 
 // SubscribeReady wakes the channel when the queue of one of the phases got an item. cancel ends it.
 func (h *Hub) SubscribeReady(phases []run.Phase) (ready <-chan struct{}, cancel func()) {

@@ -255,6 +255,7 @@ func validate(r Rules, line func(string) int, accept bool) []Problem {
 	}
 	c.fraction("retry.jitter", r.Retry.Jitter)
 	c.risks("retry.cautious", r.Retry.Cautious)
+	c.risks("gates.confirm_login", r.Gates.ConfirmLogin)
 	for _, k := range GateKinds() {
 		c.gate("gates."+string(k), k, r.Gates.For(k))
 	}

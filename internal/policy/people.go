@@ -2,7 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // GateDecision says whether a person is asked, how many, and who.
@@ -164,4 +166,14 @@ func Count(r Rules, f Facts) Tally {
 		t.Words = fmt.Sprintf("%d of %d approvals; %d more needed.", t.Approvals, t.Needed, t.Needed-t.Approvals)
 	}
 	return t
+}
+
+// ConfirmAge is how long ago a person may have proven who they are, where a gate's risk asks for it.
+const ConfirmAge = 15 * time.Minute
+
+// ConfirmsLogin reports whether an approval of this moment needs a person who proves again who they are: the risk asks for it,
+// and proven, the time when they did so last, is too long ago or not known (zero).
+func ConfirmsLogin(r Rules, f Facts, proven, now time.Time) bool {
+	risk, _ := EffectiveRisk(r, f)
+	return slices.Contains(r.Gates.ConfirmLogin, risk) && (proven.IsZero() || now.Sub(proven) > ConfirmAge)
 }

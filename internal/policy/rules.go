@@ -200,6 +200,8 @@ type GateRules struct {
 	// AnyRejectBlocks turns a reject from the end of the gate into a recorded
 	// fact that blocks approval while it stands (D-17).
 	AnyRejectBlocks bool `yaml:"any_reject_blocks" json:"any_reject_blocks"`
+	// ConfirmLogin are the risks at which whoever approves has proven within ConfirmAge who they are (A24); none asks nobody.
+	ConfirmLogin []Risk `yaml:"confirm_login" json:"confirm_login,omitempty"`
 }
 
 // JudgeRules set the threshold of the judge's confidence.
@@ -318,6 +320,7 @@ func (r Rules) Clone() Rules {
 	for _, g := range []*GateRule{&r.Gates.Plan, &r.Gates.Patch, &r.Gates.Report, &r.Gates.Budget, &r.Gates.Reconcile} {
 		g.Risks = slices.Clone(g.Risks)
 	}
+	r.Gates.ConfirmLogin = slices.Clone(r.Gates.ConfirmLogin)
 	if b := r.Gates.LastInstructorMayNotApprove; b != nil {
 		r.Gates.LastInstructorMayNotApprove = new(*b)
 	}

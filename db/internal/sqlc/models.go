@@ -12,6 +12,14 @@ import (
 	"signalbox/db/internal/bytea"
 )
 
+type AdminLink struct {
+	CodeHash  bytea.Bytes `json:"code_hash"`
+	CreatedAt time.Time   `json:"created_at"`
+	ExpiresAt time.Time   `json:"expires_at"`
+	UsedAt    *time.Time  `json:"used_at"`
+	UsedBy    *uuid.UUID  `json:"used_by"`
+}
+
 type ApiToken struct {
 	ID         uuid.UUID   `json:"id"`
 	TenantID   *uuid.UUID  `json:"tenant_id"`
@@ -246,6 +254,15 @@ type Identity struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
+type IdentityRole struct {
+	TenantID   uuid.UUID `json:"tenant_id"`
+	ProviderID uuid.UUID `json:"provider_id"`
+	Subject    string    `json:"subject"`
+	Role       string    `json:"role"`
+	Source     string    `json:"source"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
 type LogChunk struct {
 	ID        int64       `json:"id"`
 	TenantID  uuid.UUID   `json:"tenant_id"`
@@ -277,6 +294,13 @@ type LoginState struct {
 	Verifier   string      `json:"verifier"`
 	ReturnTo   string      `json:"return_to"`
 	CreatedAt  time.Time   `json:"created_at"`
+	ExpiresAt  time.Time   `json:"expires_at"`
+	Confirms   *uuid.UUID  `json:"confirms"`
+}
+
+type LogoutToken struct {
+	ProviderID uuid.UUID   `json:"provider_id"`
+	JtiHash    bytea.Bytes `json:"jti_hash"`
 	ExpiresAt  time.Time   `json:"expires_at"`
 }
 
@@ -671,6 +695,10 @@ type Session struct {
 	IdleExpiresAt time.Time   `json:"idle_expires_at"`
 	ExpiresAt     time.Time   `json:"expires_at"`
 	RevokedAt     *time.Time  `json:"revoked_at"`
+	ID            uuid.UUID   `json:"id"`
+	Browser       string      `json:"browser"`
+	ProviderSid   string      `json:"provider_sid"`
+	IDToken       string      `json:"id_token"`
 }
 
 type Step struct {

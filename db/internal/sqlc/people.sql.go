@@ -315,8 +315,8 @@ func (q *Queries) InsertLoginCode(ctx context.Context, db DBTX, arg InsertLoginC
 }
 
 const insertLoginState = `-- name: InsertLoginState :exec
-INSERT INTO login_states (state_hash, provider_id, nonce, verifier, return_to, expires_at)
-VALUES ($1, $2, $3, $4, $5, now() + make_interval(secs => $6::float8))
+INSERT INTO login_states (state_hash, provider_id, nonce, verifier, return_to, confirms, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7::float8))
 `
 
 type InsertLoginStateParams struct {
@@ -325,6 +325,7 @@ type InsertLoginStateParams struct {
 	Nonce      string      `json:"nonce"`
 	Verifier   string      `json:"verifier"`
 	ReturnTo   string      `json:"return_to"`
+	Confirms   *uuid.UUID  `json:"confirms"`
 	Seconds    float64     `json:"seconds"`
 }
 
@@ -335,6 +336,7 @@ func (q *Queries) InsertLoginState(ctx context.Context, db DBTX, arg InsertLogin
 		arg.Nonce,
 		arg.Verifier,
 		arg.ReturnTo,
+		arg.Confirms,
 		arg.Seconds,
 	)
 	return err
@@ -381,18 +383,22 @@ func (q *Queries) InsertProvider(ctx context.Context, db DBTX, arg InsertProvide
 }
 
 const insertSession = `-- name: InsertSession :exec
-INSERT INTO sessions (id_hash, user_id, tenant_id, provider_id, subject, auth_time, idle_expires_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6,
-        now() + make_interval(secs => $7::float8), now() + make_interval(secs => $8::float8))
+INSERT INTO sessions (id_hash, id, user_id, tenant_id, provider_id, subject, auth_time, browser, provider_sid, id_token, idle_expires_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+        now() + make_interval(secs => $11::float8), now() + make_interval(secs => $12::float8))
 `
 
 type InsertSessionParams struct {
 	IDHash          bytea.Bytes `json:"id_hash"`
+	ID              uuid.UUID   `json:"id"`
 	UserID          uuid.UUID   `json:"user_id"`
 	TenantID        uuid.UUID   `json:"tenant_id"`
 	ProviderID      *uuid.UUID  `json:"provider_id"`
 	Subject         string      `json:"subject"`
 	AuthTime        time.Time   `json:"auth_time"`
+	Browser         string      `json:"browser"`
+	ProviderSid     string      `json:"provider_sid"`
+	IDToken         string      `json:"id_token"`
 	IdleSeconds     float64     `json:"idle_seconds"`
 	AbsoluteSeconds float64     `json:"absolute_seconds"`
 }
@@ -400,11 +406,15 @@ type InsertSessionParams struct {
 func (q *Queries) InsertSession(ctx context.Context, db DBTX, arg InsertSessionParams) error {
 	_, err := db.Exec(ctx, insertSession,
 		arg.IDHash,
+		arg.ID,
 		arg.UserID,
 		arg.TenantID,
 		arg.ProviderID,
 		arg.Subject,
 		arg.AuthTime,
+		arg.Browser,
+		arg.ProviderSid,
+		arg.IDToken,
 		arg.IdleSeconds,
 		arg.AbsoluteSeconds,
 	)
@@ -722,15 +732,16 @@ func (q *Queries) TakeLoginCode(ctx context.Context, db DBTX, codeHash bytea.Byt
 
 const takeLoginState = `-- name: TakeLoginState :one
 DELETE FROM login_states WHERE state_hash = $1
-RETURNING provider_id, nonce, verifier, return_to, (expires_at > now())::bool AS live
+RETURNING provider_id, nonce, verifier, return_to, confirms, (expires_at > now())::bool AS live
 `
 
 type TakeLoginStateRow struct {
-	ProviderID uuid.UUID `json:"provider_id"`
-	Nonce      string    `json:"nonce"`
-	Verifier   string    `json:"verifier"`
-	ReturnTo   string    `json:"return_to"`
-	Live       bool      `json:"live"`
+	ProviderID uuid.UUID  `json:"provider_id"`
+	Nonce      string     `json:"nonce"`
+	Verifier   string     `json:"verifier"`
+	ReturnTo   string     `json:"return_to"`
+	Confirms   *uuid.UUID `json:"confirms"`
+	Live       bool       `json:"live"`
 }
 
 func (q *Queries) TakeLoginState(ctx context.Context, db DBTX, stateHash bytea.Bytes) (TakeLoginStateRow, error) {
@@ -741,6 +752,7 @@ func (q *Queries) TakeLoginState(ctx context.Context, db DBTX, stateHash bytea.B
 		&i.Nonce,
 		&i.Verifier,
 		&i.ReturnTo,
+		&i.Confirms,
 		&i.Live,
 	)
 	return i, err
