@@ -164,7 +164,9 @@ func (h *Hub) Subscribe(id uuid.UUID) (changed <-chan struct{}, cancel func()) {
 }
 
 // SubscribePerson wakes the channel when a login of a person was ended, and whenever another replica changed something.
-func (h *Hub) SubscribePerson(id uuid.UUID) (ended <-chan struct{}, cancel func()) { return h.Subscribe(id) }
+func (h *Hub) SubscribePerson(id uuid.UUID) (ended <-chan struct{}, cancel func()) {
+	return h.Subscribe(id)
+}
 
 // SubscribeReady wakes the channel when the queue of one of the phases got an item. cancel ends it.
 func (h *Hub) SubscribeReady(phases []run.Phase) (ready <-chan struct{}, cancel func()) {
