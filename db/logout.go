@@ -61,6 +61,13 @@ func (s *Store) EndByProvider(ctx context.Context, in ProviderLogout) (int, erro
 				ended[of{r.UserID, value(r.TenantID)}]++
 			}
 		}
+		users := make([]uuid.UUID, 0, len(ended))
+		for x := range ended {
+			users = append(users, x.user)
+		}
+		if err := s.q.DropLoginCodes(ctx, tx, users, nil); err != nil {
+			return err
+		}
 		for x, n := range ended {
 			if in.Audit == nil {
 				break

@@ -85,7 +85,7 @@ func TestWordListsAreTheCodesOwn(t *testing.T) {
 		"gates_state_check": lifecycle(t, "gate"), "operations_state_check": lifecycle(t, "operation"),
 		"pull_requests_state_check": lifecycle(t, "pull request"), "worker_boots_state_check": lifecycle(t, "worker"),
 		"ended_leases_state_check": slices.DeleteFunc(slices.Clone(lifecycle(t, "lease")), func(s string) bool { return s == "ACTIVE" }),
-		"memberships_roles_check":  words(policy.Roles()), "group_roles_role_check": words(policy.Roles()), "identity_roles_role_check": words(policy.Roles()),
+		"memberships_roles_check":  words(policy.Roles()), "group_roles_role_check": words(policy.Roles()),
 		"decisions_verdict_check":      {string(policy.Approve), string(policy.RequestChanges), string(policy.Reject), "bypass", "withdraw"},
 		"worker_boots_isolation_check": {string(policy.IsolationProcess), string(policy.IsolationBwrap), string(policy.IsolationContainer)},
 
@@ -145,7 +145,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	ours := []string{"runs", "run_events", "run_queue", "run_delayed", "run_admissions", "run_leases", "ended_leases", "attempts", "sandboxes", "gates",
 		"gate_revisions", "feedback", "attestations", "policy_decisions", "outbox", "notices", "audit_log", "audit_heads", "feed_cursors",
 		"task_events", "verifications", "patches", "fact_sequences", "tenants", "users", "identities", "sessions", "login_states", "login_codes",
-		"api_tokens", "logout_tokens", "admin_links", "identity_roles", "worker_credentials", "worker_enrolments", "control_heartbeat", "repairs", "quarantine"}
+		"api_tokens", "logout_tokens", "worker_credentials", "worker_enrolments", "control_heartbeat", "repairs", "quarantine"}
 	// Rules of other tables that no request can break, with the reason.
 	cannot := map[string]string{
 		"tasks_state_check": "only the reducer sets it", "tasks_max_runs_check": "checked by policy", "tasks_runs_check": "held by the reducer",

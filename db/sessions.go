@@ -188,6 +188,9 @@ func (s *Store) EndOwnSession(ctx context.Context, in Request, user, id uuid.UUI
 			return false, err
 		}
 		m, err := s.q.EndLogin(ctx, tx, user, id)
+		if err == nil {
+			err = s.q.DropLoginCodes(ctx, tx, []uuid.UUID{user}, nil)
+		}
 		if err == nil && n+m == 0 {
 			err = fault.New(fault.NotFound, "Nothing was ended: you have no such login, or it has ended already.")
 		}
@@ -224,5 +227,8 @@ func (s *Store) endSessions(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID, u
 		return 0, err
 	}
 	m, err := s.q.EndLogins(ctx, tx, user, tenant)
-	return int(n + m), err
+	if err != nil {
+		return 0, err
+	}
+	return int(n + m), s.q.DropLoginCodes(ctx, tx, []uuid.UUID{user}, tenant)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // global are the tables without a tenant (D-10); with a tenant_id they hold a session's or credential's scope.
-var global = []string{"tenants", "users", "providers", "identities", "login_states", "sessions", "api_tokens", "login_codes", "logout_tokens", "admin_links", "worker_credentials", "provider_pauses", "control_heartbeat",
+var global = []string{"tenants", "users", "providers", "identities", "login_states", "sessions", "api_tokens", "login_codes", "logout_tokens", "worker_credentials", "provider_pauses", "control_heartbeat",
 	"worker_boots", "feed_cursors", "goose_db_version"}
 
 // R-TEN-1: every table is either global, and closed to the app's role, or carries tenant_id NOT NULL with forced

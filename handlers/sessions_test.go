@@ -1,6 +1,8 @@
 package handlers_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"signalbox/internal/typeid"
+	"signalbox/internal/wire"
 )
 
 // as signs in with the name of a program.
@@ -99,7 +102,14 @@ func TestOwnSessions(t *testing.T) {
 	if !other.signedIn(t) {
 		t.Error("somebody ended another person's login")
 	}
+	// What one of them asked for a moment before, for a command line, ends with it.
+	verifier := strings.Repeat("v", 50)
+	sum := sha256.Sum256([]byte(verifier))
+	link := url.Values{"port": {"4711"}, "state": {"0123456789abcdef"}, "challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "name": {"laptop"}}
+	ask := fields(third.get(t, "/cli-login?"+link.Encode()).want(t, http.StatusOK).page(t).Find("form[action='/cli-login']"))
+	back := got(url.Parse(third.post(t, "/cli-login", ask).want(t, http.StatusSeeOther).Header.Get("Location")))(t)
 	here.end(t, "/sessions/others/end").want(t, http.StatusSeeOther)
+	client{w: w}.call(t, "POST", "/login/exchange", wire.LoginExchange{Code: back.Query().Get("code"), Verifier: verifier, Name: "laptop"}).want(t, http.StatusUnauthorized)
 	if third.signedIn(t) || cli.call(t, "GET", "/me", nil).StatusCode != http.StatusUnauthorized {
 		t.Error("another login of the person goes on")
 	}

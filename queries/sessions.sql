@@ -34,6 +34,10 @@ DELETE FROM sessions WHERE user_id = @user_id AND (sqlc.narg(tenant_id)::uuid IS
 UPDATE api_tokens SET revoked_at = now()
 WHERE user_id = @user_id AND (sqlc.narg(tenant_id)::uuid IS NULL OR tenant_id = sqlc.narg(tenant_id)) AND kind = 'login' AND revoked_at IS NULL AND expires_at > now();
 
+-- name: DropLoginCodes :exec
+-- A code on its way to a command line would be a way back in for whoever asked for it.
+DELETE FROM login_codes WHERE user_id = ANY(@user_ids::uuid[]) AND (sqlc.narg(tenant_id)::uuid IS NULL OR tenant_id = sqlc.narg(tenant_id));
+
 -- name: TakeSession :one
 DELETE FROM sessions WHERE id_hash = $1 RETURNING user_id, provider_id, id_token;
 

@@ -32,6 +32,7 @@ func (r Rules) Within(admitted Rules) Rules {
 	}
 	p.generatedWithin(a)
 	p.Symlinks, p.Binaries = p.Symlinks && a.Symlinks, p.Binaries && a.Binaries
+	out.Gates.ConfirmLogin = union(r.Gates.ConfirmLogin, admitted.Gates.ConfirmLogin)
 	out.Gates.AnyRejectBlocks = r.Gates.AnyRejectBlocks || admitted.Gates.AnyRejectBlocks
 	out.Execution.SameWorkerMayVerify = r.Execution.SameWorkerMayVerify && admitted.Execution.SameWorkerMayVerify
 	out.Attestation.Required = r.Attestation.Required || admitted.Attestation.Required

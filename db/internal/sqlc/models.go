@@ -12,14 +12,6 @@ import (
 	"signalbox/db/internal/bytea"
 )
 
-type AdminLink struct {
-	CodeHash  bytea.Bytes `json:"code_hash"`
-	CreatedAt time.Time   `json:"created_at"`
-	ExpiresAt time.Time   `json:"expires_at"`
-	UsedAt    *time.Time  `json:"used_at"`
-	UsedBy    *uuid.UUID  `json:"used_by"`
-}
-
 type ApiToken struct {
 	ID         uuid.UUID   `json:"id"`
 	TenantID   *uuid.UUID  `json:"tenant_id"`
@@ -251,15 +243,6 @@ type Identity struct {
 	ProviderID uuid.UUID `json:"provider_id"`
 	Subject    string    `json:"subject"`
 	UserID     uuid.UUID `json:"user_id"`
-	CreatedAt  time.Time `json:"created_at"`
-}
-
-type IdentityRole struct {
-	TenantID   uuid.UUID `json:"tenant_id"`
-	ProviderID uuid.UUID `json:"provider_id"`
-	Subject    string    `json:"subject"`
-	Role       string    `json:"role"`
-	Source     string    `json:"source"`
 	CreatedAt  time.Time `json:"created_at"`
 }
 

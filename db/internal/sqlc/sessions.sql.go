@@ -22,6 +22,16 @@ func (q *Queries) DeleteOldLogoutTokens(ctx context.Context, db DBTX) error {
 	return err
 }
 
+const dropLoginCodes = `-- name: DropLoginCodes :exec
+DELETE FROM login_codes WHERE user_id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR tenant_id = $2)
+`
+
+// A code on its way to a command line would be a way back in for whoever asked for it.
+func (q *Queries) DropLoginCodes(ctx context.Context, db DBTX, userIds []uuid.UUID, tenantID *uuid.UUID) error {
+	_, err := db.Exec(ctx, dropLoginCodes, userIds, tenantID)
+	return err
+}
+
 const endLogin = `-- name: EndLogin :execrows
 UPDATE api_tokens SET revoked_at = now() WHERE user_id = $1 AND id = $2 AND kind = 'login' AND revoked_at IS NULL AND expires_at > now()
 `
