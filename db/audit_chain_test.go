@@ -137,7 +137,7 @@ func TestTamperingWithTheAuditIsFound(t *testing.T) {
 		for n := int64(1); n <= last; n++ {
 			if v := w.verify(t, points); v.Fault != nil || v.Rows != last || v.Vouched != last {
 				alarms++
-				t.Fatalf("a false alarm before %s of number %d: %+v", x.name, n, v)
+				t.Errorf("a false alarm before %s of number %d: %+v", x.name, n, v)
 			}
 			fill := strings.NewReplacer("$n", fmt.Sprint(n), "$l", fmt.Sprint(last), "$t", w.Tenant.String())
 			for sql := range strings.SplitSeq(x.sql, ";;") {

@@ -186,7 +186,7 @@ func (sizes) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 
 func (sizes) EstimateCallCost(function, _ string, _ *cost.AstNode, _ []cost.AstNode) *cost.CallEstimate {
 	if function == "glob" {
-		return &cost.CallEstimate{CostEstimate: cost.CostEstimate{Min: 1, Max: mostText / 4}}
+		return cost.NewCallEstimate(cost.Estimate{Min: 1, Max: mostText / 4}, nil)
 	}
 	return nil
 }
