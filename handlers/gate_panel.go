@@ -44,8 +44,10 @@ func (s *server) earlierDecisions(r *http.Request, g gate) ([]web.DecisionView, 
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range decisions {
-			all = append(all, decisionView(g, d))
+		for n, d := range decisions {
+			v := decisionView(g, d)
+			v.N, v.GateID = n+1, typeid.Format(typeid.Gate, before.ID)
+			all = append(all, v)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b web.DecisionView) int { return b.At.Compare(a.At) })

@@ -161,7 +161,8 @@ type QuorumRow struct {
 
 // DecisionView is one recorded decision.
 type DecisionView struct {
-	N        int // of the gate's decisions, from 1, for its permalink; 0: it stands in the panel and has none
+	N        int    // of the gate's decisions, from 1, for its permalink; 0: it stands in the panel and has none
+	GateID   string // of the gate of an earlier revision, where it has its place; empty: of the gate that is shown
 	Who      string
 	Verdict  string // approve, request_changes, reject, withdraw, bypass
 	Text     string
@@ -255,8 +256,16 @@ func decisionAnchor(n int) string { return "decision-" + strconv.Itoa(n) }
 
 // anchored names a decision's place where it has one.
 func anchored(v DecisionView) templ.Attributes {
-	if v.N == 0 {
+	if v.N == 0 || v.GateID != "" {
 		return nil
 	}
 	return templ.Attributes{"id": decisionAnchor(v.N)}
+}
+
+// place is the address of a decision.
+func (v DecisionView) place() string {
+	if v.GateID != "" {
+		return GateURL(v.GateID) + "#" + decisionAnchor(v.N)
+	}
+	return "#" + decisionAnchor(v.N)
 }
