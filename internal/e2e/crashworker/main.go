@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -44,8 +45,12 @@ func at(point string) {
 	}
 }
 
+// signal is sent to this very thread: it takes effect before the next line here, however busy the machine is. One to the process
+// may wait until another thread of it is scheduled, and the lease would go on past its point.
 func signal(s syscall.Signal) {
-	if err := syscall.Kill(os.Getpid(), s); err != nil {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := syscall.Tgkill(os.Getpid(), syscall.Gettid(), s); err != nil {
 		fmt.Fprintln(os.Stderr, "crashworker:", err)
 		os.Exit(3)
 	}
