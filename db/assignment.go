@@ -114,7 +114,11 @@ func (s *Store) Assignments(ctx context.Context, refs []Ref, worker uuid.UUID) (
 
 func toAssignment(row sqlc.AssignedRow, rules policy.Rules) (Assignment, error) {
 	a := Assignment{Rules: rules, Verification: row.VerificationID, Report: row.ReportID, Session: row.SessionID}
-	var err error
+	r, err := toRun(row.Run)
+	if err != nil {
+		return a, err
+	}
+	a.Rules.Execution = rules.Execution.Held(r.Route.Of(string(run.PhaseVerify)))
 	if a.Run, err = runInfo(row.Run); err != nil {
 		return a, fmt.Errorf("read assignments: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"signalbox/internal/dbtest/drive"
 	"signalbox/internal/fault"
 	"signalbox/internal/run"
+	"signalbox/internal/schedule"
 )
 
 // R-Q-2: a claim is one transaction: item gone, lease, attempt, token, event and state, all or nothing.
@@ -310,6 +312,43 @@ func TestSameWorkerIsPassedOver(t *testing.T) {
 		if l := got(w.Claim(t.Context(), other))(t); l == nil || l.Lease.Phase != run.PhaseVerify {
 			t.Errorf("another worker was given %+v", l)
 		}
+	}
+}
+
+// R-ATT-1, T8: a policy that became looser does not loosen who may work on what was admitted before: not the isolation that was asked
+// for, and not that another worker verifies.
+func TestClaimsAreHeldToTheAdmission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{Policy: "schema: 1\nversion: strict\nexecution: {same_worker_may_verify: false, min_isolation: bwrap}\n"})
+	ctx, maker, other := t.Context(), w.Workers[0], w.Workers[1]
+	weak := got(w.NewWorker(ctx, "weak", run.Phases(), 10))(t)
+	got(w.Owner.Exec(ctx, `UPDATE worker_boots SET isolation = 'process' WHERE id = $1`, weak.Boot))(t)
+	made, waits := got(w.Run(ctx, drive.Ordinary()))(t), got(w.Run(ctx, drive.Ordinary()))(t)
+	l := got(w.ClaimRun(ctx, maker, made))(t)
+	must(t, l.Prepare(ctx))
+	got(l.Plan(ctx, w.Key("plan")))(t)
+	got(l.HandIn(ctx, drive.Diff("a.go", w.Key("x"))))(t)
+	must(t, w.SetPolicy(ctx, "schema: 1\nversion: loose\nexecution: {same_worker_may_verify: true, min_isolation: process}\n"))
+	if l := got(w.Claim(ctx, weak))(t); l != nil {
+		t.Errorf("a worker without a sandbox was given %+v", l)
+	}
+	if why := got(w.Store.Why(ctx, w.Tenant, waits.Run))(t); why.Reason.Code != schedule.CodeNext {
+		t.Errorf("%+v", why.Reason)
+	}
+	got(w.Owner.Exec(ctx, `UPDATE worker_boots SET isolation = 'process' WHERE id = $1`, other.Boot))(t)
+	if l := got(w.Claim(ctx, maker, run.PhaseVerify))(t); l != nil {
+		t.Errorf("the maker was given its own patch to verify: %+v", l)
+	}
+	if why := got(w.Store.Why(ctx, w.Tenant, made.Run))(t); why.Reason.Code != schedule.CodeNoWorker || !strings.Contains(why.Reason.Words, "admitted under wants another worker") {
+		t.Errorf("%+v", why.Reason)
+	}
+	// What is admitted today is today's.
+	if l := got(w.Claim(ctx, maker))(t); l == nil || l.Ref != waits {
+		t.Errorf("the maker was given %+v", l)
+	}
+	fresh := got(w.Run(ctx, drive.Ordinary()))(t)
+	if l := got(w.Claim(ctx, weak))(t); l == nil || l.Ref != fresh {
+		t.Errorf("a worker without a sandbox was given %+v", l)
 	}
 }
 

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -143,6 +144,23 @@ func TestSimulatePolicy(t *testing.T) {
 	sim = got(w.Store.SimulatePolicy(ctx, w.Tenant, "version: draft-3\nadmission: {repositories: []}\n", 1))(t)
 	if sim.Runs != 1 || sim.Changed != 1 || sim.List[0].Run != young.Ref.Run {
 		t.Errorf("the newest alone: %+v", sim)
+	}
+}
+
+// A tenant tries one draft at a time at a server; the second is told so, and another tenant's goes on.
+func TestOneSimulationAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	over := w.Store.Simulating(w.Tenant)
+	_, err := w.Store.SimulatePolicy(t.Context(), w.Tenant, "version: draft-1\n", 500)
+	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.TooMany || f.Code != "simulation_under_way" || f.RetryAfter <= 0 {
+		t.Errorf("a second simulation: %v", err)
+	}
+	other := drive.New(t, w.db, drive.Options{Tenant: "other", Store: w.Store})
+	got(w.Store.SimulatePolicy(t.Context(), other.Tenant, "version: draft-1\n", 500))(t)
+	over()
+	for range 2 {
+		got(w.Store.SimulatePolicy(t.Context(), w.Tenant, "version: draft-1\n", 500))(t)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"signalbox/db/internal/sqlc"
+	"signalbox/internal/fault"
 	"signalbox/internal/patch"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
@@ -47,12 +48,18 @@ type SimulatedRun struct {
 }
 
 // SimulatePolicy asks for each of the tenant's newest runs what the draft would have decided, beside the policy in
-// force. Nothing is stored and nothing is locked. A run that produced no result is compared up to its plan.
+// force. Nothing is stored and nothing is locked. A run that produced no result is compared up to its plan. A server does
+// this once at a time for each tenant, because ten thousand runs keep it busy for seconds.
 func (s *Store) SimulatePolicy(ctx context.Context, tenant uuid.UUID, document string, most int) (Simulation, error) {
 	draft, err := policy.Accept([]byte(document), zoneKnown)
 	if err != nil {
 		return Simulation{}, err
 	}
+	if _, busy := s.simulating.LoadOrStore(tenant, true); busy {
+		return Simulation{}, fault.New(fault.TooMany, "The draft was not tried: another simulation of this tenant is under way. Try again when it has ended, in some seconds.").
+			WithCode("simulation_under_way").WithRetryAfter(5 * time.Second)
+	}
+	defer s.simulating.Delete(tenant)
 	now, err := s.Rules(ctx, tenant)
 	if err != nil {
 		return Simulation{}, err

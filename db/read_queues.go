@@ -14,6 +14,7 @@ import (
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
+	"signalbox/internal/policy"
 	"signalbox/internal/run"
 	"signalbox/internal/schedule"
 	"signalbox/internal/typeid"
@@ -240,7 +241,7 @@ func (s *Store) Waiting(ctx context.Context, tenant uuid.UUID, limit int) ([]Wai
 	for _, r := range rows {
 		item := itemOf(sqlc.HeadsOfLanesRow{RunID: r.RunID, TenantID: r.TenantID, Phase: r.Phase, RepositoryID: r.RepositoryID, UserID: r.UserID, Queue: r.Queue,
 			Risk: r.Risk, Provider: r.Provider, Pool: r.Pool, Priority: r.Priority, VisibleAt: r.VisibleAt, Requires: r.Requires, Rank: r.Rank, Maker: r.Maker})
-		out = append(out, WaitingItem{Run: r.RunID, Title: r.Title, Queue: r.Queue, Phase: r.Phase, Since: r.VisibleAt.UTC(), Requires: r.Requires, Pool: r.Pool,
+		out = append(out, WaitingItem{Run: r.RunID, Title: r.Title, Queue: r.Queue, Phase: r.Phase, Since: r.VisibleAt.UTC(), Requires: policy.Declared(r.Requires), Pool: r.Pool,
 			Provider: r.Provider, Reason: schedule.Why(state, offers, item, int(r.Ahead))})
 	}
 	return out, nil

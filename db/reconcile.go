@@ -225,12 +225,16 @@ func (s *Store) loseLease(ctx context.Context, f Finding, r run.Run, _ time.Time
 
 // complete says what follows from a pull request that exists.
 func (s *Store) complete(ctx context.Context, f Finding, r run.Run, now time.Time) (bool, error) {
-	rules, err := s.Rules(ctx, r.Tenant)
+	rules, err := s.rulesFor(ctx, s.pool, r)
 	if err != nil {
 		return false, err
 	}
 	facts := run.Facts{Rules: rules}
-	if _, err := s.contractFacts(ctx, s.pool, r, &facts); err != nil {
+	contract, err := s.contractFacts(ctx, s.pool, r, &facts)
+	if err != nil {
+		return false, err
+	}
+	if err := s.resultFacts(ctx, s.pool, r, contract, &facts); err != nil {
 		return false, err
 	}
 	in := Intent{Key: fmt.Sprintf("reconcile-complete-%d", r.Version), By: run.Actor{Kind: run.ControlPlane, ID: reconciler}, Payload: run.CompletionConditionMetEvent{},

@@ -79,8 +79,10 @@ type Store struct {
 	bell    bell
 	commits commits
 	waiters waiters
-	seen    Observer
-	draw    func() float64
+	// simulating holds the tenants of which a draft is tried on past runs.
+	simulating sync.Map
+	seen       Observer
+	draw       func() float64
 }
 
 // Open connects and checks that the schema is there. It applies no migration.

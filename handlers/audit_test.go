@@ -163,3 +163,22 @@ func TestAuditRow(t *testing.T) {
 		t.Error("a changed row does not say so")
 	}
 }
+
+// R-ATT-4: what is found wrong with the audit log stands on every page of an administrator, and on nobody else's.
+func TestAFaultOfTheAuditIsShownToAdministrators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin, other := w.signedIn(t, adam), w.signedIn(t, rita)
+	const words = "the audit log <i>ends</i> at number 7"
+	for _, fault := range []string{"", words} {
+		w.auditFault.Store(&fault)
+		for _, path := range []string{"/inbox", "/runs", "/audit"} {
+			if shown := strings.Contains(admin.get(t, path).want(t, http.StatusOK).page(t).Find("aside").Text(), words); shown != (fault != "") {
+				t.Errorf("%s with fault %q: shown %t", path, fault, shown)
+			}
+		}
+		if a := other.get(t, "/inbox").want(t, http.StatusOK); strings.Contains(string(a.body), "audit log") {
+			t.Errorf("a requester reads of %q", fault)
+		}
+	}
+}

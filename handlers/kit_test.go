@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ type world struct {
 	blobs     string // the folder of the artifacts
 	app       http.Handler
 	vitals    *syncBuffer // what browsers told, a line for each
+	// auditFault is what is found wrong with everybody's audit log.
+	auditFault atomic.Pointer[string]
 }
 
 // syncBuffer collects the log, so that tests can look for what must never be in it.
@@ -100,6 +103,12 @@ func newWorld(t *testing.T) *world {
 	h, err := handlers.New(handlers.Options{
 		Forge: local, Store: w.store, Hub: w.hub, Artifacts: artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32), Log: log,
 		Vitals: func(route, vital string, value float64) { fmt.Fprintf(w.vitals, "%s %s %g\n", route, vital, value) },
+		AuditFault: func(uuid.UUID) string {
+			if words := w.auditFault.Load(); words != nil {
+				return *words
+			}
+			return ""
+		},
 	})
 	must(t, err)
 	server.Config.Handler, w.app = h, h

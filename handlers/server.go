@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
 	"signalbox/api"
@@ -55,32 +56,36 @@ type Options struct {
 	Served func(method, route string, status int, took time.Duration)
 	// Vitals is told what pages were like for their readers: route pattern, lcp, inp (seconds) or cls, and how much; nil: nobody is.
 	Vitals func(route, vital string, value float64)
-	Log    *slog.Logger
+	// AuditFault says what is wrong with a tenant's audit log, empty for nothing; administrators read it on every page. Nil: nobody
+	// looks.
+	AuditFault func(tenant uuid.UUID) string
+	Log        *slog.Logger
 }
 
 // server holds what every handler may use. There is one per process.
 type server struct {
-	store     *db.Store
-	hub       *feed.Hub
-	artifacts *artifact.Store
-	forge     *forge.Local
-	log       *slog.Logger
-	doc       *api.Document
-	sessions  *sessionStore
-	providers *providers
-	publicURL *url.URL
-	hosts     []string
-	devPeople []web.DevPerson
-	admit     func()
-	served    func(method, route string, status int, took time.Duration)
-	vitals    func(route, vital string, value float64)
-	pages     *chi.Mux
-	health    health
-	version   string
-	tracer    trace.Tracer
-	streams   streamCounter
-	live      liveRuns
-	scanner   *patch.Scanner
+	store      *db.Store
+	hub        *feed.Hub
+	artifacts  *artifact.Store
+	forge      *forge.Local
+	log        *slog.Logger
+	doc        *api.Document
+	sessions   *sessionStore
+	providers  *providers
+	publicURL  *url.URL
+	hosts      []string
+	devPeople  []web.DevPerson
+	admit      func()
+	served     func(method, route string, status int, took time.Duration)
+	vitals     func(route, vital string, value float64)
+	auditFault func(tenant uuid.UUID) string
+	pages      *chi.Mux
+	health     health
+	version    string
+	tracer     trace.Tracer
+	streams    streamCounter
+	live       liveRuns
+	scanner    *patch.Scanner
 
 	routeByOperation map[string]route
 
@@ -117,7 +122,7 @@ func New(o Options) (*Handler, error) {
 	}
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
-		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, vitals: o.Vitals, version: o.Version, tracer: o.Tracer, providers: newProviders(nil), scanner: patch.NewScanner(),
+		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, vitals: o.Vitals, auditFault: o.AuditFault, version: o.Version, tracer: o.Tracer, providers: newProviders(nil), scanner: patch.NewScanner(),
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {
@@ -132,6 +137,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if s.vitals == nil {
 		s.vitals = func(string, string, float64) {}
+	}
+	if s.auditFault == nil {
+		s.auditFault = func(uuid.UUID) string { return "" }
 	}
 	s.sessions = newSessionStore(o.Store, o.SessionKey, s.secure())
 	h, err := s.mount(s.routes())

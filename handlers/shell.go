@@ -35,7 +35,9 @@ func (s *server) shell(r *http.Request) web.Shell {
 		return shell
 	}
 	shell.User = &web.User{Name: p.name, Email: p.email}
-	shell.Admin = p.has(policy.RoleAdmin)
+	if shell.Admin = p.has(policy.RoleAdmin); shell.Admin {
+		shell.AuditFault = s.auditFault(p.tenant)
+	}
 	for _, role := range p.roles {
 		shell.User.Roles = append(shell.User.Roles, string(role))
 	}

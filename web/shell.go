@@ -23,6 +23,7 @@ type Shell struct {
 	KeysOff      bool      // single keys do nothing (WCAG 2.1.4)
 	DevMode      bool      // signalbox dev: a banner says that data and people are samples
 	Unsafe       string    // non-empty: a sentence about missing isolation, shown on every page
+	AuditFault   string    // non-empty: what is wrong with the audit log, for administrators
 	Flash        *Flash    // result of the action that led here
 	Admin        bool      // leads to the pages of an administrator
 	SessionsNote string    // optional sentence under the user menu, such as when the login ends

@@ -22,7 +22,7 @@ type auditCmd struct {
 type auditVerifyCmd struct {
 	Tenant      string   `help:"Name or id of one tenant; all without it." placeholder:"NAME"`
 	Checkpoints string   `help:"Folder of the checkpoints; SIGNALBOX_AUDIT_CHECKPOINTS without it." placeholder:"FOLDER"`
-	PublicKey   []string `help:"Public key that checkpoints may be signed with, as audit key prints it; that of SIGNALBOX_AUDIT_KEY without it. May be given several times." placeholder:"KEY" sep:"none"`
+	PublicKey   []string `help:"Public key that checkpoints may be signed with, as audit key prints it; that of SIGNALBOX_AUDIT_KEY and SIGNALBOX_AUDIT_OLD_KEYS without it. May be given several times." placeholder:"KEY" sep:"none"`
 }
 
 // Run ends with code 1 where a log or a checkpoint does not hold.
@@ -76,7 +76,11 @@ func (c auditVerifyCmd) checkpoints(cfg config.Server, t terminal) ([]evidence.C
 		if err != nil {
 			return nil, 0, err
 		}
-		keys = append(keys, key)
+		old, err := oldKeys(cfg)
+		if err != nil {
+			return nil, 0, err
+		}
+		keys = append(old, key)
 	}
 	points, problems, err := checkpoint.Folder(folder).Read(keys)
 	for _, p := range problems {
@@ -135,7 +139,23 @@ func checkpoints(cfg config.Server, store *db.Store) (*control.Checkpoints, erro
 	if err != nil {
 		return nil, fmt.Errorf("nothing was started: SIGNALBOX_AUDIT_CHECKPOINTS: %w", err)
 	}
-	return &control.Checkpoints{Store: store, Folder: folder, Key: key}, nil
+	old, err := oldKeys(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was started: %w", err)
+	}
+	return &control.Checkpoints{Store: store, Folder: folder, Key: key, Old: old}, nil
+}
+
+// oldKeys are those that signed before SIGNALBOX_AUDIT_KEY was changed.
+func oldKeys(cfg config.Server) (keys []ed25519.PublicKey, err error) {
+	for _, text := range cfg.AuditOldKeys {
+		key, err := evidence.PublicKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("SIGNALBOX_AUDIT_OLD_KEYS: %w", err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 type auditKeyCmd struct{}

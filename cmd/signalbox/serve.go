@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"signalbox/db"
 	"signalbox/handlers"
 	"signalbox/internal/artifact"
@@ -154,6 +156,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	handler, err := handlers.New(handlers.Options{
 		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log,
 		Tracer: tracer, Served: counted.Served, Vitals: counted.Read, Version: strings.TrimSuffix(version(), "+changes"),
+		AuditFault: auditFault(points),
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {
@@ -198,6 +201,14 @@ func serveProduct(ctx context.Context, p product) (err error) {
 		return errors.Join(fmt.Errorf("requests did not finish within %s and were cut off: %w", cfg.ShutdownGrace, err), server.Close())
 	}
 	return nil
+}
+
+// auditFault asks the checkpoints what is wrong with a tenant's audit log; nil where none are made.
+func auditFault(points *control.Checkpoints) func(uuid.UUID) string {
+	if points == nil {
+		return nil
+	}
+	return points.Fault
 }
 
 // localForge opens the folder of bare repositories, nil where none is configured. forget removes what git needed.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -40,7 +41,14 @@ func Open(path string) (Folder, error) {
 	return Folder(path), errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// Last returns the tenant's newest checkpoint that one of the keys signed, false where there is none.
+// ForeignError says that a tenant's newest checkpoint is not signed by any of the keys: the key was changed, or somebody else wrote it.
+type ForeignError struct{ Checkpoint evidence.Checkpoint }
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("the newest checkpoint of tenant %s, over number %d, names the key %q and is signed by none of the keys that are known here", e.Checkpoint.Tenant, e.Checkpoint.Seq, e.Checkpoint.Key)
+}
+
+// Last returns the tenant's newest checkpoint, false where there is none, and a *ForeignError where none of the keys signed it.
 func (f Folder) Last(tenant uuid.UUID, keys []ed25519.PublicKey) (evidence.Checkpoint, bool, error) {
 	file, err := os.Open(f.file(tenant))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,11 +68,33 @@ func (f Folder) Last(tenant uuid.UUID, keys []ed25519.PublicKey) (evidence.Check
 	}
 	lines := bytes.Split(end, []byte("\n"))
 	for _, line := range slices.Backward(lines) {
-		if c, err := evidence.ParseCheckpoint(line); err == nil && c.Tenant == tenant && c.Genuine(keys) {
-			return c, true, nil
+		c, err := evidence.ParseCheckpoint(line)
+		if err != nil {
+			continue // what a crash left
 		}
+		if c.Tenant != tenant || !c.Genuine(keys) {
+			return evidence.Checkpoint{}, false, &ForeignError{c}
+		}
+		return c, true, nil
 	}
 	return evidence.Checkpoint{}, false, nil
+}
+
+// Tenants are those that have a file.
+func (f Folder) Tenants() ([]uuid.UUID, error) {
+	entries, err := os.ReadDir(string(f))
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoints: %w", err)
+	}
+	var all []uuid.UUID
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".jsonl"); ok {
+			if id, err := uuid.Parse(name); err == nil {
+				all = append(all, id)
+			}
+		}
+	}
+	return all, nil
 }
 
 // Append keeps one more checkpoint and returns when it is on the disk. What a crash left of an earlier line is cut off.

@@ -35,8 +35,9 @@ type Server struct {
 	GroupsClaim  string   `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
 	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times."`
 
-	AuditCheckpoints string `env:"SIGNALBOX_AUDIT_CHECKPOINTS" doc:"Folder outside the database for signed ends of the audit log, one a minute where there is something new; empty for none. Keep it where whoever can write to the database cannot."`
-	AuditKey         Secret `env:"SIGNALBOX_AUDIT_KEY" doc:"Key that signs them: the base64 of 32 random bytes (openssl rand -base64 32)."`
+	AuditCheckpoints string   `env:"SIGNALBOX_AUDIT_CHECKPOINTS" doc:"Folder outside the database for signed ends of the audit log, one a minute where there is something new; empty for none. Keep it where whoever can write to the database cannot."`
+	AuditKey         Secret   `env:"SIGNALBOX_AUDIT_KEY" doc:"Key that signs them: the base64 of 32 random bytes (openssl rand -base64 32)."`
+	AuditOldKeys     []string `env:"SIGNALBOX_AUDIT_OLD_KEYS" doc:"Public keys, as signalbox audit key prints them, that signed before the key was changed; separated by commas. A checkpoint by a key that is neither of these nor SIGNALBOX_AUDIT_KEY is an alarm."`
 
 	LeaseTTL      time.Duration `env:"SIGNALBOX_LEASE_TTL" default:"30s" min:"1s" doc:"A worker that has not been heard of for this long has lost its lease."`
 	ReaperTick    time.Duration `env:"SIGNALBOX_REAPER_TICK" default:"1s" min:"10ms" doc:"Pause between two looks for what has run out."`

@@ -136,6 +136,35 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
+// R-REC-1, R-ATT-1: whether somebody else attests a result that the reconciler finds published is asked with the facts of the result, and
+// under the policy of the admission, too.
+func TestTheReconcilerAsksForAnAttestation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	const harm = `WITH t AS (UPDATE tasks SET state = 'RUNNING', active_run_id = $1 WHERE id = (SELECT task_id FROM runs WHERE id = $1)), a AS (DELETE FROM attestations WHERE run_id = $1)
+		UPDATE runs SET state = 'PR_CREATED', finished_at = NULL, verdict = '' WHERE id = $1`
+	by := "version: %s\nrules:\n  - name: changes\n    when: changed_files > 0\n    then: {attestation: %t}\n"
+	for n, c := range []struct {
+		admitted, today string
+		ends            run.State
+	}{
+		{"version: plain-0\n", fmt.Sprintf(by, "attested-0", true), run.Succeeded},
+		{fmt.Sprintf(by, "attested-1", true), "version: plain-1\n", run.AwaitingVerification},
+		{"version: required-2\nattestation: {required: true}\n", "version: plain-2\n", run.AwaitingVerification},
+	} {
+		must(t, w.SetPolicy(t.Context(), c.admitted))
+		at := w.at(t, c.ends)
+		must(t, w.SetPolicy(t.Context(), c.today))
+		w.damage(t, harm, at.Ref)
+		a := w.eager()
+		once(t, a.RunOnce, 0)
+		once(t, a.RunOnce, 1)
+		if s := w.info(t, at.Ref).State; s != run.AwaitingVerification {
+			t.Errorf("case %d went on to %s", n, s)
+		}
+	}
+}
+
 // reach makes a run in the state; a CREATED one is one that admission puts off, and one that is PATCH_READY waits.
 func (w *world) reach(t *testing.T, s run.State) drive.At {
 	t.Helper()

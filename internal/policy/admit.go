@@ -110,6 +110,7 @@ func Admission(r Rules, f Facts) AdmissionDecision {
 	}
 	slices.Sort(d.Route.Requires)
 	d.Route.Requires = slices.Compact(d.Route.Requires)
+	d.Route.Isolation, d.Route.OtherWorker = r.Execution.MinIsolation, !r.Execution.SameWorkerMayVerify
 	d.Reasons = append(d.Reasons, fmt.Sprintf("Policy %s admits a task of risk %s on repository %s.", r.Version, f.Risk, quote(f.Repository)))
 	d.Reasons = append(d.Reasons, r.Fired.Words...)
 	if f.NoLiveWorker {

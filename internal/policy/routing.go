@@ -3,6 +3,7 @@ package policy
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // DefaultQueue is where work waits that no rule sends elsewhere.
@@ -56,21 +57,64 @@ type Route struct {
 	// Agent is the agent profile that executes; its worker offers "agent:" and its name.
 	Agent    string   `json:"agent,omitempty"`
 	Requires []string `json:"requires,omitempty"`
+	// Isolation is the least that was asked of workers when the work was admitted; empty: nothing more than today's
+	// policy asks. OtherWorker says that another worker than the maker had to verify.
+	Isolation   Isolation `json:"isolation,omitempty"`
+	OtherWorker bool      `json:"other_worker,omitempty"`
+}
+
+// What an item needs beside capabilities, as it stands among them. No worker declares these: the server answers them
+// from what it knows of a worker, see Held and Declared.
+const (
+	needIsolation   = "isolation:"
+	needOtherWorker = "other-worker"
+)
+
+// Declared are those of an item's needs that a worker declares.
+func Declared(needs []string) []string {
+	if !slices.ContainsFunc(needs, answered) {
+		return needs
+	}
+	return slices.DeleteFunc(slices.Clone(needs), answered)
+}
+
+func answered(need string) bool {
+	return need == needOtherWorker || strings.HasPrefix(need, needIsolation)
+}
+
+// Held returns the rules tightened to what an item's needs say of the policy under which its work was admitted.
+func (e ExecutionRules) Held(needs []string) ExecutionRules {
+	for _, n := range needs {
+		tier, ok := strings.CutPrefix(n, needIsolation)
+		switch {
+		case ok && Isolation(tier).Rank() > e.MinIsolation.Rank():
+			e.MinIsolation = Isolation(tier)
+		case n == needOtherWorker:
+			e.SameWorkerMayVerify = false
+		}
+	}
+	return e
 }
 
 // Of returns what a worker must offer for one phase: the agent's profile to
-// execute, the tools to execute and to verify; publishing needs none of them.
+// execute, the tools and the isolation to execute and to verify, and to be another
+// to verify; publishing needs none of them.
 func (r Route) Of(phase string) []string {
-	switch phase {
-	case "execute":
-		if r.Agent == "" {
-			return slices.Clone(r.Requires)
-		}
-		return append([]string{"agent:" + r.Agent}, r.Requires...)
-	case "verify":
-		return slices.Clone(r.Requires)
+	if phase != "execute" && phase != "verify" {
+		return nil
 	}
-	return nil
+	var needs []string
+	if phase == "execute" && r.Agent != "" {
+		needs = append(needs, "agent:"+r.Agent)
+	}
+	needs = append(needs, r.Requires...)
+	if r.Isolation != "" {
+		needs = append(needs, needIsolation+string(r.Isolation))
+	}
+	if phase == "verify" && r.OtherWorker {
+		needs = append(needs, needOtherWorker)
+	}
+	return needs
 }
 
 // Route finds queue, pool, provider and requirements for the work (R-Q-7, R-Q-8,

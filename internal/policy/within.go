@@ -13,7 +13,7 @@ type ChangeRules struct {
 
 // Within returns r held to the rules that work was admitted under: of each permission the stricter of the two, so that
 // a policy that became looser loosens nothing that is under way. Limits, routing and what puts work off are not
-// permissions; how well a worker is isolated is today's policy's alone.
+// permissions.
 func (r Rules) Within(admitted Rules) Rules {
 	if r.Version == admitted.Version {
 		return r
@@ -34,6 +34,9 @@ func (r Rules) Within(admitted Rules) Rules {
 	p.Symlinks, p.Binaries = p.Symlinks && a.Symlinks, p.Binaries && a.Binaries
 	out.Gates.ConfirmLogin = union(r.Gates.ConfirmLogin, admitted.Gates.ConfirmLogin)
 	out.Gates.AnyRejectBlocks = r.Gates.AnyRejectBlocks || admitted.Gates.AnyRejectBlocks
+	if admitted.Execution.MinIsolation.Rank() > r.Execution.MinIsolation.Rank() {
+		out.Execution.MinIsolation = admitted.Execution.MinIsolation
+	}
 	out.Execution.SameWorkerMayVerify = r.Execution.SameWorkerMayVerify && admitted.Execution.SameWorkerMayVerify
 	out.Attestation.Required = r.Attestation.Required || admitted.Attestation.Required
 	out.Rules = slices.Concat(r.Rules, slices.DeleteFunc(slices.Clone(admitted.Rules), func(x Rule) bool {

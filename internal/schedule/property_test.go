@@ -38,6 +38,7 @@ func anyState(t *rapid.T) schedule.State {
 		r.Concurrency.Repository = draw(t, "repository", 0, 0, 1, 2)
 		r.Concurrency.User = draw(t, "user", 0, 0, 2)
 		r.Concurrency.Risks = map[policy.Risk]int{policy.RiskHigh: draw(t, "risk", 0, 1)}
+		r.Execution.MinIsolation = draw(t, "least isolation", policy.IsolationBwrap, policy.IsolationBwrap, policy.IsolationProcess)
 		r.Execution.SameWorkerMayVerify = rapid.Bool().Draw(t, "same")
 		r.Admission.Incident.On = draw(t, "incident", false, false, false, true)
 		name := fmt.Sprintf("t%d", n)
@@ -66,7 +67,7 @@ func anyItem(t *rapid.T, n int) schedule.Item {
 		Repository: id('p', 10*tenant+rapid.IntRange(0, 2).Draw(t, "repository")), Phase: draw(t, "phase", "execute", "execute", "verify"),
 		Risk: draw(t, "risk", policy.RiskLow, policy.RiskHigh), Since: noon.Add(-time.Duration(rapid.IntRange(0, 3600).Draw(t, "age")) * time.Second),
 		Route: policy.Route{Queue: draw(t, "queue", "default", "default", "slow"), Pool: draw(t, "pool", "", "", "big"), Provider: draw(t, "provider", "anthropic", "openai"),
-			Priority: rapid.IntRange(-5, 5).Draw(t, "priority"), Requires: draw(t, "requires", nil, nil, []string{"jdk >= 21"})}}
+			Priority: rapid.IntRange(-5, 5).Draw(t, "priority"), Requires: draw(t, "requires", nil, nil, []string{"jdk >= 21"}, []string{"jdk >= 21", "isolation:bwrap"}, []string{"isolation:process", "other-worker"})}}
 	if i.Phase == "verify" {
 		i.Maker = id('w', rapid.IntRange(0, 3).Draw(t, "maker"))
 	}
@@ -132,10 +133,11 @@ func may(s schedule.State, o schedule.Offer, i schedule.Item, given []schedule.G
 	}
 	tenant := s.Tenants[i.Tenant]
 	r := tenant.Rules
-	jdk := len(i.Requires) == 0 || slices.Contains(o.Capabilities, "jdk=21.0.2")
+	jdk := !slices.Contains(i.Requires, "jdk >= 21") || slices.Contains(o.Capabilities, "jdk=21.0.2")
 	queue := slices.Contains(o.Queues, i.Queue) || (len(o.Queues) == 0 && i.Queue == "default")
 	return (o.Tenant == uuid.Nil || o.Tenant == i.Tenant) && slices.Contains(o.Phases, i.Phase) && queue && jdk && (i.Pool == "" || slices.Contains(o.Pools, i.Pool)) &&
-		o.Isolation == policy.IsolationBwrap && (i.Phase != "verify" || i.Maker != o.Worker || r.Execution.SameWorkerMayVerify) &&
+		(o.Isolation == policy.IsolationBwrap || r.Execution.MinIsolation == policy.IsolationProcess && !slices.Contains(i.Requires, "isolation:bwrap")) &&
+		(i.Phase != "verify" || i.Maker != o.Worker || r.Execution.SameWorkerMayVerify && !slices.Contains(i.Requires, "other-worker")) &&
 		(i.Phase != "execute" || i.Provider != "anthropic" || mayTry(s, given)) && (i.Phase != "execute" || !r.Admission.Incident.On) &&
 		under(s.Installation.Concurrency.Tenant, func(_, _, _ uuid.UUID, _ policy.Risk, _, _ string) bool { return true }) &&
 		under(s.Installation.Concurrency.Providers[calls(i.Phase, i.Provider)], func(_, _, _ uuid.UUID, _ policy.Risk, p, _ string) bool { return p == i.Provider }) &&

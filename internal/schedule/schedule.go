@@ -290,9 +290,16 @@ func (a *assigner) fits(o Offer, i Item) bool {
 }
 
 func (o Offer) serves(i Item) bool {
-	return o.ServesLane(i.Lane()) && (i.Pool == "" || slices.Contains(o.Pools, i.Pool)) && len(capability.Missing(i.Requires, o.Capabilities)) == 0
+	return o.ServesLane(i.Lane()) && (i.Pool == "" || slices.Contains(o.Pools, i.Pool)) && len(capability.Missing(policy.Declared(i.Requires), o.Capabilities)) == 0
+}
+
+// rules are today's, held to what was asked of workers when the item's work was admitted.
+func (a *assigner) rules(i Item) policy.Rules {
+	r := a.Tenants[i.Tenant].Rules
+	r.Execution = r.Execution.Held(i.Requires)
+	return r
 }
 
 func (a *assigner) allowed(o Offer, i Item) bool {
-	return policy.Claim(a.Tenants[i.Tenant].Rules, policy.Facts{Phase: i.Phase, Isolation: o.Isolation, SameWorker: i.Maker != uuid.Nil && i.Maker == o.Worker}).Allowed
+	return policy.Claim(a.rules(i), policy.Facts{Phase: i.Phase, Isolation: o.Isolation, SameWorker: i.Maker != uuid.Nil && i.Maker == o.Worker}).Allowed
 }

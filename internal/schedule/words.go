@@ -24,7 +24,7 @@ func (a *assigner) nobody(i Item) string {
 		{func(o Offer) bool { return slices.Contains(o.Phases, i.Phase) }, "no live worker takes the phase " + i.Phase},
 		{func(o Offer) bool { return o.servesQueue(i.Queue) }, fmt.Sprintf("no live worker serves the queue %s", i.Queue)},
 		{func(o Offer) bool { return i.Pool == "" || slices.Contains(o.Pools, i.Pool) }, fmt.Sprintf("no live worker belongs to the pool %s", i.Pool)},
-		{func(o Offer) bool { return len(capability.Missing(i.Requires, o.Capabilities)) == 0 }, "no live worker offers " + a.lacking(i)},
+		{func(o Offer) bool { return len(capability.Missing(policy.Declared(i.Requires), o.Capabilities)) == 0 }, "no live worker offers " + a.lacking(i)},
 		{func(o Offer) bool { return a.allowed(o, i) }, a.forbidden(i)},
 	} {
 		kept := slices.DeleteFunc(slices.Clone(left), func(o Offer) bool { return !step.keep(o) })
@@ -46,21 +46,26 @@ func (o Offer) servesQueue(queue string) bool {
 // lacking lists what no worker offers, or else all that is asked for: then each is
 // there and nobody has them together.
 func (a *assigner) lacking(i Item) string {
-	nowhere := slices.DeleteFunc(slices.Clone(i.Requires), func(r string) bool {
+	declared := policy.Declared(i.Requires)
+	nowhere := slices.DeleteFunc(slices.Clone(declared), func(r string) bool {
 		return slices.ContainsFunc(a.offers, func(o Offer) bool { return len(capability.Missing([]string{r}, o.Capabilities)) == 0 })
 	})
 	if len(nowhere) > 0 {
 		return strings.Join(nowhere, ", ")
 	}
-	return strings.Join(i.Requires, ", ") + " together"
+	return strings.Join(declared, ", ") + " together"
 }
 
 func (a *assigner) forbidden(i Item) string {
 	r := a.Tenants[i.Tenant].Rules
-	if i.Phase == "verify" && i.Maker != uuid.Nil && !r.Execution.SameWorkerMayVerify {
-		return fmt.Sprintf("policy %s wants another worker than the one that made the patch, with isolation %s or stronger, and none is live", r.Version, r.Execution.MinIsolation)
+	asks := "policy " + r.Version
+	if held := a.rules(i); held.Execution != r.Execution {
+		r, asks = held, "the policy that the run was admitted under"
 	}
-	return fmt.Sprintf("policy %s asks for isolation %s or stronger and no live worker offers it", r.Version, r.Execution.MinIsolation)
+	if i.Phase == "verify" && i.Maker != uuid.Nil && !r.Execution.SameWorkerMayVerify {
+		return fmt.Sprintf("%s wants another worker than the one that made the patch, with isolation %s or stronger, and none is live", asks, r.Execution.MinIsolation)
+	}
+	return fmt.Sprintf("%s asks for isolation %s or stronger and no live worker offers it", asks, r.Execution.MinIsolation)
 }
 
 // words say who paused the queue, when and why. The reason may end as a sentence does.

@@ -68,7 +68,8 @@ func Enrol(ctx context.Context, server, dir, token string, doer *http.Client) (c
 		return "", fmt.Errorf("not enrolled: the server answered %s", res.Status())
 	}
 	_, err = f.WriteString(res.JSON201.Secret + "\n")
-	if err := errors.Join(err, f.Sync(), f.Close(), os.Rename(f.Name(), path)); err != nil {
+	// A link refuses to replace what somebody else put there meanwhile, which a rename would not.
+	if err := errors.Join(err, f.Sync(), f.Close(), os.Link(f.Name(), path)); err != nil {
 		return "", fmt.Errorf("enrolled, but the credential %s was not kept, so it is lost: revoke it and ask for another token: %w", res.JSON201.Id, err)
 	}
 	return res.JSON201.Secret, nil
