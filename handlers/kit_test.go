@@ -101,7 +101,7 @@ func newWorld(t *testing.T) *world {
 	w.url = "http://" + server.Listener.Addr().String()
 	local := w.newForge()
 	h, err := handlers.New(handlers.Options{
-		Forge: local, Store: w.store, Hub: w.hub, Artifacts: artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32), Log: log,
+		Forge: local, Store: w.store, Hub: w.hub, Artifacts: artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32), Log: log, Rates: unbounded,
 		Vitals: func(route, vital string, value float64) { fmt.Fprintf(w.vitals, "%s %s %g\n", route, vital, value) },
 		AuditFault: func(uuid.UUID) string {
 			if words := w.auditFault.Load(); words != nil {
@@ -378,3 +378,6 @@ func (w *world) workerOf(t testing.TB, tenant uuid.UUID, name string) *worker {
 	k.boot = boot.BootId
 	return k
 }
+
+// unbounded lets a few people of a test ask as much as a whole company.
+var unbounded = handlers.Rates{Requests: -1, Logins: -1}

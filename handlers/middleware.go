@@ -165,6 +165,9 @@ func (s *server) logRequest(r *http.Request, rec *recorder, l *request) {
 		slog.String("path", db.HideTokens(r.URL.Path)), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
 		slog.Int64("duration_ms", time.Since(l.started).Milliseconds()),
 	}
+	if a := clientAddress(r.Context()); a.IsValid() {
+		attrs = append(attrs, slog.String("client", a.String()))
+	}
 	if l.who != nil {
 		attrs = append(attrs, slog.String("actor", l.who.actorID()), slog.String("actor_kind", l.who.kind.String()), slog.String("tenant", l.who.tenantName))
 	}

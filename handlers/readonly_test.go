@@ -98,7 +98,7 @@ func (w *world) frozen(t *testing.T) frozen {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	f := frozen{"http://" + server.Listener.Addr().String()}
-	h := got(handlers.New(handlers.Options{Forge: nil, Store: store, Hub: w.hub, Artifacts: w.artifacts, PublicURL: f.url, SessionKey: bytes.Repeat([]byte("k"), 32)}))(t)
+	h := got(handlers.New(handlers.Options{Forge: nil, Store: store, Hub: w.hub, Artifacts: w.artifacts, PublicURL: f.url, SessionKey: bytes.Repeat([]byte("k"), 32), Rates: unbounded}))(t)
 	server.Config.Handler = h
 	server.Start()
 	t.Cleanup(func() { h.Drain(); server.Close() })

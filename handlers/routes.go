@@ -50,6 +50,8 @@ type route struct {
 	handler   handler
 	// limit of the body in bytes.
 	limit int64
+	// effort says how its requests are counted; the zero value is an ordinary one.
+	effort effort
 }
 
 // complete fills what follows from the contract and refuses what is not declared.
@@ -108,10 +110,10 @@ func (s *server) routes() []route {
 		// Coming in.
 		page(get, "/", anyone, s.getHome),
 		page(get, "/login", anyone, s.getLogin),
-		page(get, "/login/confirm", anyone, s.getLoginConfirm),
-		page(get, "/login/{provider}", anyone, s.getLoginProvider),
-		page(get, "/auth/oidc/{provider}/callback", anyone, s.getLoginCallback),
-		{method: post, pattern: "/auth/oidc/{provider}/backchannel-logout", access: anyone, handler: s.postBackChannelLogout, limit: maxLogoutToken},
+		entrance.of(page(get, "/login/confirm", anyone, s.getLoginConfirm)),
+		entrance.of(page(get, "/login/{provider}", anyone, s.getLoginProvider)),
+		entrance.of(page(get, "/auth/oidc/{provider}/callback", anyone, s.getLoginCallback)),
+		{method: post, pattern: "/auth/oidc/{provider}/backchannel-logout", access: anyone, handler: s.postBackChannelLogout, limit: maxLogoutToken, effort: entrance},
 		page(post, "/logout", anyone, s.postLogout),
 		page(post, "/preferences", anyone, s.postPreferences),
 		page(post, "/hints/dismiss", member, s.postHintDismiss),
@@ -176,8 +178,8 @@ func (s *server) routes() []route {
 		page(get, "/runs/{id}/steps/{step}/raw", member, s.getLogRaw),
 		page(get, "/runs/{id}/steps/{step}/stream", member, s.streamLog),
 		page(get, "/runs/{id}/patch", member, s.getRunPatch),
-		page(get, "/runs/{id}/export", member, s.getRunExport),
-		page(get, "/runs/{id}/diagnostics", member, s.getRunDiagnostics),
+		costly.of(page(get, "/runs/{id}/export", member, s.getRunExport)),
+		costly.of(page(get, "/runs/{id}/diagnostics", member, s.getRunDiagnostics)),
 		page(get, "/artifacts/{id}", member, s.getArtifact),
 
 		// The built-in forge, and what an administrator looks after.
@@ -192,7 +194,7 @@ func (s *server) routes() []route {
 		page(get, "/policies/versions/{version}", member, s.getPolicy),
 		{method: post, pattern: "/policies", access: admin, handler: s.postPolicy, limit: maxPolicyForm},
 		{method: post, pattern: "/policies/check", access: admin, handler: s.postPolicyCheck, limit: maxPolicyForm},
-		{method: post, pattern: "/policies/simulate", access: admin, handler: s.postPolicySimulate, limit: maxPolicyForm},
+		{method: post, pattern: "/policies/simulate", access: admin, handler: s.postPolicySimulate, limit: maxPolicyForm, effort: costly},
 		page(post, "/policies/versions/{version}/confirm", admin, s.postPolicyConfirm),
 		page(post, "/policies/versions/{version}/withdraw", admin, s.postPolicyWithdraw),
 		page(get, "/workers", member, s.getWorkers),
@@ -218,12 +220,12 @@ func (s *server) routes() []route {
 		page(post, "/admin/enrolments/{id}/revoke", admin, s.postEnrolmentRevoke),
 		page(post, "/admin/credentials/{id}/revoke", admin, s.postCredentialRevoke),
 		page(get, "/audit", admin, s.getAudit),
-		page(post, "/audit/export", admin, s.postAuditExport),
+		costly.of(page(post, "/audit/export", admin, s.postAuditExport)),
 		page(get, "/audit/{number}", admin, s.getAuditRow),
 
 		// The JSON API.
 		op("getPrincipal", anyToken, s.apiPrincipal),
-		op("exchangeLogin", anyone, s.apiExchangeLogin),
+		entrance.of(op("exchangeLogin", anyone, s.apiExchangeLogin)),
 		op("logout", member, s.apiLogout),
 		op("listTokens", member, s.apiTokens),
 		op("createToken", member, s.apiCreateToken),

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -59,7 +60,11 @@ type Options struct {
 	// AuditFault says what is wrong with a tenant's audit log, empty for nothing; administrators read it on every page. Nil: nobody
 	// looks.
 	AuditFault func(tenant uuid.UUID) string
-	Log        *slog.Logger
+	// Rates bound what one caller may ask in a minute.
+	Rates Rates
+	// Proxies are the addresses of reverse proxies whose X-Forwarded-For is believed; none where clients connect themselves.
+	Proxies []netip.Prefix
+	Log     *slog.Logger
 }
 
 // server holds what every handler may use. There is one per process.
@@ -85,6 +90,8 @@ type server struct {
 	tracer     trace.Tracer
 	streams    streamCounter
 	live       liveRuns
+	rates      rates
+	proxies    []netip.Prefix
 	scanner    *patch.Scanner
 
 	routeByOperation map[string]route
@@ -122,7 +129,8 @@ func New(o Options) (*Handler, error) {
 	}
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
-		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, vitals: o.Vitals, auditFault: o.AuditFault, version: o.Version, tracer: o.Tracer, providers: newProviders(nil), scanner: patch.NewScanner(),
+		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, vitals: o.Vitals, auditFault: o.AuditFault,
+		version: o.Version, tracer: o.Tracer, providers: newProviders(nil), scanner: patch.NewScanner(), rates: newRates(o.Rates), proxies: o.Proxies,
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {
@@ -198,10 +206,10 @@ func (s *server) mount(routes []route) (http.Handler, error) {
 		}
 		guarded.ServeHTTP(w, r)
 	})
-	return s.observe(s.protect(both)), nil
+	return located(s.proxies, s.observe(s.protect(both))), nil
 }
 
-// handle wraps a route: body limit, who is calling, may they, then the handler, then the answer of a failure.
+// handle wraps a route: body limit, who is calling, how often, may they, then the handler, then the answer of a failure.
 func (s *server) handle(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := logged(r)
@@ -219,6 +227,9 @@ func (s *server) admitted(w http.ResponseWriter, r *http.Request, rt route, l *r
 	if err := plainQuery(r); err != nil && !rt.access.anyone {
 		return err
 	}
+	if err := s.rates.login(w, r, rt); err != nil {
+		return err
+	}
 	p, err := s.authenticate(r, rt)
 	if err != nil {
 		if rt.access.anyone && fault.KindOf(err) != fault.Unauthenticated {
@@ -226,11 +237,14 @@ func (s *server) admitted(w http.ResponseWriter, r *http.Request, rt route, l *r
 			p, err = &principal{}, nil
 		}
 		if err != nil {
-			return err
+			return s.rates.refused(w, r, err)
 		}
 	}
 	l.who = p
 	note(r, p)
+	if err := s.rates.caller(w, r, rt, p); err != nil {
+		return err
+	}
 	r = r.WithContext(context.WithValue(r.Context(), keyPrincipal, p))
 	if err := authorise(p, rt); err != nil {
 		s.fail(w, r, err)

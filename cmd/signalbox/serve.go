@@ -157,6 +157,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log,
 		Tracer: tracer, Served: counted.Served, Vitals: counted.Read, Version: strings.TrimSuffix(version(), "+changes"),
 		AuditFault: auditFault(points),
+		Proxies:    cfg.Proxies, Rates: handlers.Rates{Requests: bound(cfg.RequestsPerMinute), Logins: bound(cfg.LoginsPerMinute)},
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {
@@ -245,4 +246,12 @@ func (migrateCmd) Run(ctx context.Context, t terminal) error {
 	}
 	_, err = fmt.Fprintln(t.Out, "The schema is at this program's version.")
 	return err
+}
+
+// bound turns the environment's 0, no bound, into that of the handlers.
+func bound(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
 }

@@ -118,7 +118,7 @@ func (p *product) serve(store *db.Store, log *slog.Logger) {
 	p.address = l.Addr().String()
 	hub, loops := feed.New(store, log), control.Loops(store, control.Options{Silent: leaseTTL, Log: log})
 	handler, err := handlers.New(handlers.Options{
-		Store: store, Hub: hub, Artifacts: artifacts, PublicURL: "http://" + p.address, SessionKey: sessionKey, Log: log,
+		Store: store, Hub: hub, Artifacts: artifacts, PublicURL: "http://" + p.address, SessionKey: sessionKey, Log: log, Rates: handlers.Rates{Requests: -1, Logins: -1},
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {

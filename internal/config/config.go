@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"time"
 )
@@ -18,6 +19,10 @@ import (
 type Server struct {
 	Addr      string `env:"SIGNALBOX_ADDR" default:"127.0.0.1:8080" doc:"Address to listen on, host:port."`
 	PublicURL string `env:"SIGNALBOX_PUBLIC_URL" default:"http://127.0.0.1:8080" doc:"Address that people and workers use, without a path. Cookies are marked Secure unless it is a loopback http address."`
+
+	Proxies           []netip.Prefix `env:"SIGNALBOX_TRUSTED_PROXIES" doc:"Networks of the reverse proxies in front of the server, separated by commas (10.0.0.0/8, 192.0.2.7/32): from them, and from nobody else, X-Forwarded-For is believed. Empty: clients connect themselves."`
+	RequestsPerMinute int            `env:"SIGNALBOX_REQUESTS_PER_MINUTE" default:"3000" doc:"Requests a minute that a server takes from one person or API token; one that searches, exports or simulates counts as 25. Workers are not counted. 0: no bound."`
+	LoginsPerMinute   int            `env:"SIGNALBOX_LOGINS_PER_MINUTE" default:"300" doc:"Steps of logins a minute that a server takes from one network address (an IPv6 network of /64), and as many refused tokens. 0: no bound."`
 
 	MetricsAddr string `env:"SIGNALBOX_METRICS_ADDR" doc:"Second address to listen on, host:port, for /metrics, /healthz and /readyz; empty for none. Keep it where only your monitoring reaches it."`
 

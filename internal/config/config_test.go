@@ -72,6 +72,7 @@ func TestEveryProblemNamesItsVariable(t *testing.T) {
 		{"bad choice", map[string]string{"SIGNALBOX_LOG_FORMAT": "xml"}, []string{"SIGNALBOX_LOG_FORMAT", "json, text"}},
 		{"address", map[string]string{"SIGNALBOX_ADDR": "8080"}, []string{"SIGNALBOX_ADDR", "host:port"}},
 		{"metrics address", map[string]string{"SIGNALBOX_METRICS_ADDR": "9090"}, []string{"SIGNALBOX_METRICS_ADDR", "host:port"}},
+		{"proxies", map[string]string{"SIGNALBOX_TRUSTED_PROXIES": "10.0.0.1"}, []string{"SIGNALBOX_TRUSTED_PROXIES", "192.0.2.7/32"}},
 		{"public address with a path", map[string]string{"SIGNALBOX_PUBLIC_URL": "https://a.example/x"}, []string{"SIGNALBOX_PUBLIC_URL"}},
 		{"short key", map[string]string{"SIGNALBOX_SESSION_KEY": "short-key-value"}, []string{"SIGNALBOX_SESSION_KEY has 15 characters"}},
 		{"checkpoints that nobody signs", map[string]string{"SIGNALBOX_AUDIT_CHECKPOINTS": "/x"}, []string{"SIGNALBOX_AUDIT_KEY"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"reflect"
 	"slices"
@@ -95,6 +96,14 @@ func parse(field reflect.Value, text string, tag reflect.StructTag) error {
 				return fmt.Errorf("%q is not one of %s", item, strings.Join(allowed, ", "))
 			}
 			*v = append(*v, item)
+		}
+	case *[]netip.Prefix:
+		for item := range strings.SplitSeq(text, ",") {
+			prefix, err := netip.ParsePrefix(strings.TrimSpace(item))
+			if err != nil {
+				return errors.New("want networks such as 10.0.0.0/8 or 192.0.2.7/32, separated by commas")
+			}
+			*v = append(*v, prefix.Masked())
 		}
 	case *time.Duration:
 		d, err := time.ParseDuration(text)
