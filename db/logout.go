@@ -1,9 +1,13 @@
 package db
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -61,18 +65,23 @@ func (s *Store) EndByProvider(ctx context.Context, in ProviderLogout) (int, erro
 				ended[of{r.UserID, value(r.TenantID)}]++
 			}
 		}
+		// Each audit line locks its tenant's chain until the commit: two logouts lock them in one order, so that none waits
+		// for the other in a circle.
+		order := slices.SortedFunc(maps.Keys(ended), func(a, b of) int {
+			return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.user[:], b.user[:]))
+		})
 		users := make([]uuid.UUID, 0, len(ended))
-		for x := range ended {
+		for _, x := range order {
 			users = append(users, x.user)
 		}
 		if err := s.q.DropLoginCodes(ctx, tx, users, nil); err != nil {
 			return err
 		}
-		for x, n := range ended {
+		for _, x := range order {
 			if in.Audit == nil {
 				break
 			}
-			a := *in.Audit
+			a, n := *in.Audit, ended[x]
 			a.Tenant, a.By, a.ObjectID = x.tenant, run.Actor{Kind: run.ControlPlane, Name: "the login provider"}, typeid.Format(typeid.User, x.user)
 			a.Detail = map[string]any{"ended": n}
 			if err := s.audit(ctx, tx, &a); err != nil {

@@ -141,9 +141,9 @@ type DecisionInfo struct {
 	At    time.Time
 }
 
-// Decisions lists the decisions on all revisions of a gate, oldest first.
-func (s *Store) Decisions(ctx context.Context, tenant, gate uuid.UUID) ([]DecisionInfo, error) {
-	rows, err := s.q.PageDecisions(ctx, s.pool, tenant, gate)
+// Decisions lists the decisions on all revisions of the gates, oldest first.
+func (s *Store) Decisions(ctx context.Context, tenant uuid.UUID, gates ...uuid.UUID) ([]DecisionInfo, error) {
+	rows, err := s.q.PageDecisions(ctx, s.pool, tenant, gates)
 	if err != nil {
 		return nil, fmt.Errorf("list decisions: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"signalbox/db"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
@@ -35,20 +37,23 @@ func (s *server) earlierDecisions(r *http.Request, g gate) ([]web.DecisionView, 
 	if err != nil {
 		return nil, err
 	}
+	var before []uuid.UUID
+	for _, e := range gates {
+		if e.ID != g.info.ID && e.Kind == g.info.Kind && e.Revision < g.info.Revision {
+			before = append(before, e.ID)
+		}
+	}
+	decisions, err := s.store.Decisions(r.Context(), g.run.Tenant, before...)
+	if err != nil {
+		return nil, err
+	}
 	var all []web.DecisionView
-	for _, before := range gates {
-		if before.ID == g.info.ID || before.Kind != g.info.Kind || before.Revision >= g.info.Revision {
-			continue
-		}
-		decisions, err := s.store.Decisions(r.Context(), g.run.Tenant, before.ID)
-		if err != nil {
-			return nil, err
-		}
-		for n, d := range decisions {
-			v := decisionView(g, d)
-			v.N, v.GateID = n+1, typeid.Format(typeid.Gate, before.ID)
-			all = append(all, v)
-		}
+	number := map[uuid.UUID]int{} // decisions are counted at their own gate
+	for _, d := range decisions {
+		number[d.Gate]++
+		v := decisionView(g, d)
+		v.N, v.GateID = number[d.Gate], typeid.Format(typeid.Gate, d.Gate)
+		all = append(all, v)
 	}
 	slices.SortStableFunc(all, func(a, b web.DecisionView) int { return b.At.Compare(a.At) })
 	return all, nil

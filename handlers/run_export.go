@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"signalbox/db"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
@@ -223,15 +225,21 @@ func (s *server) exportGates(r *http.Request, info db.RunInfo, doc *runExport) e
 	if err != nil {
 		return err
 	}
+	ids := make([]uuid.UUID, len(gates))
+	for i, g := range gates {
+		ids[i] = g.ID
+	}
+	all, err := s.store.Decisions(r.Context(), info.Tenant, ids...)
+	if err != nil {
+		return err
+	}
+	decisions := map[uuid.UUID][]exportedDecision{}
+	for _, d := range all {
+		decisions[d.Gate] = append(decisions[d.Gate], exportedDecision{d.UserName, string(d.Verdict), d.Revision, d.Digest, d.Text, d.Channel, d.At})
+	}
 	for _, g := range gates {
 		e := exportedGate{ID: typeid.Format(typeid.Gate, g.ID), Kind: g.Kind, State: g.State, Revision: g.Revision, Digest: g.Digest, OpenedAt: g.OpenedAt, Decisions: []exportedDecision{}}
-		decisions, err := s.store.Decisions(r.Context(), info.Tenant, g.ID)
-		if err != nil {
-			return err
-		}
-		for _, d := range decisions {
-			e.Decisions = append(e.Decisions, exportedDecision{d.UserName, string(d.Verdict), d.Revision, d.Digest, d.Text, d.Channel, d.At})
-		}
+		e.Decisions = append(e.Decisions, decisions[g.ID]...)
 		doc.Gates = append(doc.Gates, e)
 	}
 	return nil

@@ -130,7 +130,7 @@ WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND g.role = A
 -- name: PageDecisions :many
 SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at, d.notes
 FROM decisions d JOIN users u ON u.id = d.user_id
-WHERE d.tenant_id = $1 AND d.gate_id = $2 ORDER BY d.seq;
+WHERE d.tenant_id = @tenant_id AND d.gate_id = ANY(@gate_ids::uuid[]) ORDER BY d.seq;
 
 -- name: PageAttempts :many
 SELECT a.id, a.attempt_no, a.state, a.code, a.started_at, a.ended_at, coalesce(w.name, '')::text AS worker_name

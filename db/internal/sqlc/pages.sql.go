@@ -600,7 +600,7 @@ func (q *Queries) PageAttempts(ctx context.Context, db DBTX, tenantID uuid.UUID,
 const pageDecisions = `-- name: PageDecisions :many
 SELECT d.id, d.gate_id, d.revision, d.digest_seen, d.user_id, u.name AS user_name, d.verdict, d.text, d.channel, d.extra, d.carried_over_from, d.at, d.notes
 FROM decisions d JOIN users u ON u.id = d.user_id
-WHERE d.tenant_id = $1 AND d.gate_id = $2 ORDER BY d.seq
+WHERE d.tenant_id = $1 AND d.gate_id = ANY($2::uuid[]) ORDER BY d.seq
 `
 
 type PageDecisionsRow struct {
@@ -619,8 +619,8 @@ type PageDecisionsRow struct {
 	Notes           int32      `json:"notes"`
 }
 
-func (q *Queries) PageDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID, gateID uuid.UUID) ([]PageDecisionsRow, error) {
-	rows, err := db.Query(ctx, pageDecisions, tenantID, gateID)
+func (q *Queries) PageDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID, gateIds []uuid.UUID) ([]PageDecisionsRow, error) {
+	rows, err := db.Query(ctx, pageDecisions, tenantID, gateIds)
 	if err != nil {
 		return nil, err
 	}
