@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,6 +44,9 @@ type RepositoryInfo struct {
 	Requires             []string // capabilities that its workers must offer
 	CreatedAt            time.Time
 	Tasks                int64
+	// Preflight is what was found at CheckedAt; the zero time: nobody looked yet.
+	Preflight []Found
+	CheckedAt time.Time
 }
 
 // Repositories lists at most limit repositories whose name follows after, by name.
@@ -84,7 +88,10 @@ func repositoryInfo(r sqlc.Repository, forgeKind, forgeName string) (RepositoryI
 		ID: r.ID, Forge: r.ForgeID, ForgeKind: forgeKind, ForgeName: forgeName, Name: r.Name, CloneURL: r.CloneUrl,
 		DefaultBranch: r.DefaultBranch, Scope: r.Scope, Forbidden: r.Forbidden, CreatedAt: r.CreatedAt.UTC(),
 	}
-	return info, decode(r.Verification, &info.Verification, "verification")
+	if r.PreflightAt != nil {
+		info.CheckedAt = r.PreflightAt.UTC()
+	}
+	return info, errors.Join(decode(r.Verification, &info.Verification, "verification"), decode(r.Preflight, &info.Preflight, "preflight"))
 }
 
 // CreateRepository registers a repository. A name that is taken is fault.Conflict, an unknown forge fault.Invalid.

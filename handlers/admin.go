@@ -38,6 +38,13 @@ func (s *server) repositoriesPage(w http.ResponseWriter, r *http.Request, code i
 		for _, c := range repo.Verification {
 			row.Verify = append(row.Verify, argv.Format(c.Argv))
 		}
+		row.Checked = repo.CheckedAt
+		for _, f := range repo.Preflight {
+			row.Findings = append(row.Findings, web.FindingRow{Name: f.Name, State: f.State, Words: f.Words})
+		}
+		if data.MayAdd {
+			row.CheckKey = db.NewSecret()
+		}
 		last, err := s.store.Runs(r.Context(), p.tenant, db.RunFilter{Repository: repo.ID, Limit: 1})
 		if err != nil {
 			return err

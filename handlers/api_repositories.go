@@ -148,7 +148,11 @@ func (s *server) register(r *http.Request, in db.Request, repo db.RepositoryInfo
 			return repo, false, err
 		}
 	}
-	return s.store.RegisterRepository(r.Context(), in, repo)
+	out, again, err := s.store.RegisterRepository(r.Context(), in, repo)
+	if err == nil && !again {
+		s.enrolled(r, in, out)
+	}
+	return out, again, err
 }
 
 // remoteURL accepts plain https addresses of git remotes, without a credential (W12, W14).

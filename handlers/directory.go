@@ -41,7 +41,11 @@ func (s *server) getAdmin(w http.ResponseWriter, r *http.Request) error {
 		{Name: "Everybody's tokens", URL: web.AdminTokensURL, Count: counted(tokens), Text: "See and revoke API tokens and logins of the command line."},
 		{Name: "Workers' credentials", URL: web.CredentialsURL, Count: counted(credentials), Text: "Enrol workers and revoke their credentials."},
 		{Name: "Workers and queues", URL: web.WorkersURL, Text: "Drain workers, pause queues, see how many fit."},
-		{Name: "Repositories", URL: web.RepositoriesURL, Text: "Register repositories and their verification."},
+		{Name: "Repositories", URL: web.RepositoriesURL, Text: "Register repositories and their verification, and see whether they can be reached."},
+		{Name: "Policy", URL: web.PoliciesURL, Text: "See what is in force and why, write a new version and try it on past runs."},
+		{Name: "Budgets", URL: web.BudgetsURL, Text: "See what was used today of what the policy bounds, by person and repository."},
+		{Name: "Retention", URL: web.RetentionURL, Text: "See what is kept for how long, and what is deleted next."},
+		{Name: "Audit log", URL: web.AuditURL, Text: "Find out who did what, and export it."},
 	}}
 	return s.render(w, r, http.StatusOK, web.AdminPage(data))
 }

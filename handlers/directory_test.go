@@ -141,7 +141,16 @@ func TestAdminPages(t *testing.T) {
 	if body := admin.get(t, "/admin/providers").body; strings.Contains(body, ">secret<") || strings.Contains(body, `"secret"`) {
 		t.Error("the provider's secret is shown")
 	}
-	admin.get(t, "/admin").page(t).Find("main table a").Each(func(_ int, a *goquery.Selection) { admin.get(t, a.AttrOr("href", "")).want(t, http.StatusOK) })
+	places := map[string]bool{}
+	admin.get(t, "/admin").page(t).Find("main table a").Each(func(_ int, a *goquery.Selection) {
+		places[a.AttrOr("href", "")] = true
+		admin.get(t, a.AttrOr("href", "")).want(t, http.StatusOK)
+	})
+	for _, want := range []string{"/policies", "/audit", "/repositories"} {
+		if !places[want] {
+			t.Errorf("the administration does not lead to %s", want)
+		}
+	}
 
 	for i := range 120 {
 		w.user(t, idPerson{sub: fmt.Sprint("p", i), name: fmt.Sprintf("Person %03d", i), groups: []string{"viewers"}})

@@ -103,6 +103,8 @@ func flash(r *http.Request) *web.Flash {
 		return &web.Flash{Tone: ui.ToneWaiting, Title: "The cancellation was recorded. The pull request or its branch was kept: look at it."}
 	case "repository-added":
 		return web.Done("The repository was registered.")
+	case "repository-checked":
+		return web.Done("The repository was checked. What was found stands beside it.")
 	case "queue-paused":
 		return web.Done("The queue is paused. What runs goes on.")
 	case "queue-resumed":

@@ -35,6 +35,10 @@ type RepositoryRow struct {
 	LastRunState  string
 	LastRunAt     time.Time
 	Added         time.Time
+	// Findings are what was found at Checked; the zero time: nobody looked yet. CheckKey is empty for who may not look again.
+	Findings []FindingRow
+	Checked  time.Time
+	CheckKey string
 }
 
 // TokensPageData lists API tokens and creates one; the secret is shown once.

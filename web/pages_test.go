@@ -121,6 +121,8 @@ func pages(t *testing.T) map[string]templ.Component {
 	}
 	maps.Copy(all, hintPages(t))
 	maps.Copy(all, auditPages())
+	maps.Copy(all, policyPages())
+	maps.Copy(all, upkeepPages())
 	return all
 }
 
@@ -297,8 +299,10 @@ func sampleRepositories() web.RepositoriesPageData {
 	return web.RepositoriesPageData{
 		Shell: shell(), MayAdd: true, Forges: []web.Option{{Value: "local", Label: "local"}}, IdempotencyKey: "K5",
 		Rows: []web.RepositoryRow{
-			{ID: "repo_1", Name: repo, Forge: "local", Remote: "file:///srv/forge/acme/payments.git", DefaultBranch: "main", Verify: []string{"go vet ./...", "go test ./..."}, Tasks: 4, LastRunID: runID, LastRunState: "WAITING_FOR_APPROVAL", LastRunAt: ago(7 * time.Minute)},
-			{ID: "repo_2", Name: "acme/tools", Forge: "local", Remote: "file:///srv/forge/acme/tools.git", DefaultBranch: "trunk"},
+			{ID: "repo_1", Name: repo, Forge: "local", Remote: "file:///srv/forge/acme/payments.git", DefaultBranch: "main", Verify: []string{"go vet ./...", "go test ./..."}, Tasks: 4, LastRunID: runID, LastRunState: "WAITING_FOR_APPROVAL", LastRunAt: ago(7 * time.Minute),
+				Checked: ago(2 * time.Hour), CheckKey: "K6", Findings: []web.FindingRow{{Name: "reachable", State: "ok", Words: "Branch main stands at 0d9b6c1f2a3e."}, {Name: "push", State: "problem", Words: "A branch of ours could not be made; the server may not write to the repository's folder."}, {Name: "worker", State: "unchecked", Words: "Whether a worker reaches the forge's folder shows at its first run."}}},
+			{ID: "repo_2", Name: "acme/tools", Forge: "local", Remote: "file:///srv/forge/acme/tools.git", DefaultBranch: "trunk", CheckKey: "K7"},
+			{ID: "repo_3", Name: "acme/site", Forge: "local", Remote: "file:///srv/forge/acme/site.git", DefaultBranch: "main", Checked: ago(time.Minute), Findings: []web.FindingRow{{Name: "reachable", State: "ok", Words: "Branch main stands at 0d9b6c1f2a3e."}}},
 		},
 	}
 }

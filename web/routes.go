@@ -60,6 +60,7 @@ import (
 //	POST /pulls/{id}/close        branch=delete, idempotency_key
 //	GET  /repositories            RepositoriesPage
 //	POST /repositories            name, forge, remote, default_branch, verify (one command a line), idempotency_key
+//	POST /repositories/{id}/check idempotency_key
 //	GET  /policies                PoliciesPage
 //	GET  /policies/new            PolicyEditorPage
 //	GET  /policies/diff           PolicyPage: from, to
@@ -86,6 +87,8 @@ import (
 //	GET  /admin/providers         ProvidersPage
 //	GET  /admin/tokens            AllTokensPage      ?before=
 //	POST /admin/tokens/{id}/revoke       idempotency_key
+//	GET  /admin/budgets           BudgetsPage
+//	GET  /admin/retention         RetentionPage
 //	GET  /admin/workers           CredentialsPage    ?before=
 //	POST /admin/workers           name, phases (repeated), idempotency_key
 //	POST /admin/enrolments/{id}/revoke   idempotency_key
@@ -138,7 +141,12 @@ const (
 	AdminProvidersURL = AdminURL + "/providers"
 	AdminTokensURL    = AdminURL + "/tokens"
 	CredentialsURL    = AdminURL + "/workers"
+	BudgetsURL        = AdminURL + "/budgets"
+	RetentionURL      = AdminURL + "/retention"
 )
+
+// RepositoryCheckURL takes the POST that looks again whether a repository can be worked on.
+func RepositoryCheckURL(id string) string { return sub(RepositoriesURL, id, "check") }
 
 // PersonURL explains one person's rights.
 func PersonURL(id string) string { return sub(PeopleURL, id) }

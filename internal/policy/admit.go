@@ -166,6 +166,25 @@ func (r Rules) counts(f Facts) []count {
 	}
 }
 
+// Bound is something of a whole tenant that puts new work off while there is as much of it as policy allows.
+type Bound struct {
+	Words string
+	// Path is where the policy says it.
+	Path       string
+	Have, Most int64 // Most 0: no bound
+}
+
+// Bounds are those of a tenant's counts, in the order in which they put work off.
+func Bounds(r Rules, f Facts) []Bound {
+	q, v := r.Admission.Quota, r.Admission.Reviewers
+	return []Bound{
+		{"Runs that wait for a worker", "admission.quota.max_queued", int64(f.Queued), int64(q.MaxQueued)},
+		{"Runs that are under way", "admission.quota.max_active", int64(f.Active), int64(q.MaxActive)},
+		{"Decisions that wait for a person", "admission.reviewers.open_gates", int64(f.OpenGates), int64(v.OpenGates)},
+		{"Pull requests that are open", "admission.reviewers.open_pulls", int64(f.OpenPulls), int64(v.OpenPulls)},
+	}
+}
+
 // rates are what agents share with others (R-Q-11).
 func (r Rules) rates(f Facts) []count {
 	x := r.Admission.Rates

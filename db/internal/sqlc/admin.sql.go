@@ -7,6 +7,7 @@ package sqlc
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,6 +82,18 @@ func (q *Queries) GetPerson(ctx context.Context, db DBTX, tenantID uuid.UUID, us
 		&i.Provider,
 	)
 	return i, err
+}
+
+const keepPreflight = `-- name: KeepPreflight :execrows
+UPDATE repositories SET preflight = $1, preflight_at = clock_timestamp() WHERE tenant_id = $2 AND id = $3
+`
+
+func (q *Queries) KeepPreflight(ctx context.Context, db DBTX, preflight json.RawMessage, tenantID uuid.UUID, iD uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, keepPreflight, preflight, tenantID, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const listGroupMappings = `-- name: ListGroupMappings :many
@@ -299,6 +312,51 @@ func (q *Queries) PageWorkerCredentials(ctx context.Context, db DBTX, tenantID *
 	return items, nil
 }
 
+const retention = `-- name: Retention :one
+SELECT (SELECT count(*) FROM idempotency_keys k WHERE k.tenant_id = $1)::bigint AS keys,
+    (SELECT count(*) FROM idempotency_keys k WHERE k.tenant_id = $1 AND k.created_at < now() - make_interval(secs => $2::float8))::bigint AS keys_due,
+    (SELECT count(*) FROM drafts d WHERE d.tenant_id = $1)::bigint AS drafts,
+    (SELECT count(*) FROM drafts d WHERE d.tenant_id = $1 AND d.updated_at < now() - interval '30 days')::bigint AS drafts_due,
+    (SELECT count(*) FROM sessions s WHERE s.tenant_id = $1)::bigint AS sessions,
+    (SELECT count(*) FROM sessions s WHERE s.tenant_id = $1 AND (s.expires_at < now() OR s.idle_expires_at < now()))::bigint AS sessions_due,
+    (SELECT count(*) FROM artifacts a WHERE a.tenant_id = $1)::bigint AS artifacts,
+    (SELECT coalesce(sum(a.size), 0) FROM artifacts a WHERE a.tenant_id = $1)::bigint AS artifact_bytes,
+    coalesce((SELECT h.seq FROM audit_heads h WHERE h.tenant_id = $1), 0)::bigint AS audited,
+    (SELECT count(*) FROM runs r WHERE r.tenant_id = $1)::bigint AS runs
+`
+
+type RetentionRow struct {
+	Keys          int64 `json:"keys"`
+	KeysDue       int64 `json:"keys_due"`
+	Drafts        int64 `json:"drafts"`
+	DraftsDue     int64 `json:"drafts_due"`
+	Sessions      int64 `json:"sessions"`
+	SessionsDue   int64 `json:"sessions_due"`
+	Artifacts     int64 `json:"artifacts"`
+	ArtifactBytes int64 `json:"artifact_bytes"`
+	Audited       int64 `json:"audited"`
+	Runs          int64 `json:"runs"`
+}
+
+// What is stored of what is deleted after a time, and how much of it is due; and the size of what is kept.
+func (q *Queries) Retention(ctx context.Context, db DBTX, tenantID uuid.UUID, keySeconds float64) (RetentionRow, error) {
+	row := db.QueryRow(ctx, retention, tenantID, keySeconds)
+	var i RetentionRow
+	err := row.Scan(
+		&i.Keys,
+		&i.KeysDue,
+		&i.Drafts,
+		&i.DraftsDue,
+		&i.Sessions,
+		&i.SessionsDue,
+		&i.Artifacts,
+		&i.ArtifactBytes,
+		&i.Audited,
+		&i.Runs,
+	)
+	return i, err
+}
+
 const revokeAnyToken = `-- name: RevokeAnyToken :execrows
 UPDATE api_tokens SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND id = $2
 `
@@ -309,4 +367,62 @@ func (q *Queries) RevokeAnyToken(ctx context.Context, db DBTX, tenantID *uuid.UU
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const usedToday = `-- name: UsedToday :many
+SELECT t.requested_by, u.name::text AS requester, r.name::text AS repository, sum(x.micros)::bigint AS micros, sum(x.gates)::int AS gates, sum(x.pulls)::int AS pulls
+FROM (
+    SELECT o.task_id, coalesce(sum(s.cost_micros), 0)::bigint AS micros, 0 AS gates, 0 AS pulls FROM usages s JOIN runs o ON o.id = s.run_id
+    WHERE s.tenant_id = $1 AND s.at >= $2 AND s.at < $3 AND s.source <> 'unknown' GROUP BY o.task_id
+    UNION ALL
+    SELECT g.task_id, 0, count(*)::int, 0 FROM gates g WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired') GROUP BY g.task_id
+    UNION ALL
+    SELECT p.task_id, 0, 0, count(*)::int FROM pull_requests p WHERE p.tenant_id = $1 AND p.state NOT IN ('MERGED', 'CLOSED') GROUP BY p.task_id
+) x
+JOIN tasks t ON t.tenant_id = $1 AND t.id = x.task_id
+JOIN users u ON u.id = t.requested_by
+JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
+GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT $4
+`
+
+type UsedTodayRow struct {
+	RequestedBy uuid.UUID `json:"requested_by"`
+	Requester   string    `json:"requester"`
+	Repository  string    `json:"repository"`
+	Micros      int64     `json:"micros"`
+	Gates       int32     `json:"gates"`
+	Pulls       int32     `json:"pulls"`
+}
+
+// What each requester used of what policy bounds, by repository: cost of today, decisions that wait and pull requests that are open.
+func (q *Queries) UsedToday(ctx context.Context, db DBTX, tenantID uuid.UUID, since time.Time, until time.Time, count int32) ([]UsedTodayRow, error) {
+	rows, err := db.Query(ctx, usedToday,
+		tenantID,
+		since,
+		until,
+		count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsedTodayRow
+	for rows.Next() {
+		var i UsedTodayRow
+		if err := rows.Scan(
+			&i.RequestedBy,
+			&i.Requester,
+			&i.Repository,
+			&i.Micros,
+			&i.Gates,
+			&i.Pulls,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

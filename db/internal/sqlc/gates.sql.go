@@ -254,7 +254,7 @@ func (q *Queries) LockPull(ctx context.Context, db DBTX, tenantID uuid.UUID, iD 
 }
 
 const lockRepository = `-- name: LockRepository :one
-SELECT id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, created_by, created_at, requires FROM repositories WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT id, tenant_id, forge_id, name, clone_url, default_branch, verification, scope, forbidden, created_by, created_at, requires, preflight, preflight_at FROM repositories WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockRepository(ctx context.Context, db DBTX, tenantID uuid.UUID, iD uuid.UUID) (Repository, error) {
@@ -273,6 +273,8 @@ func (q *Queries) LockRepository(ctx context.Context, db DBTX, tenantID uuid.UUI
 		&i.CreatedBy,
 		&i.CreatedAt,
 		&i.Requires,
+		&i.Preflight,
+		&i.PreflightAt,
 	)
 	return i, err
 }

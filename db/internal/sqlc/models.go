@@ -484,6 +484,8 @@ type Repository struct {
 	CreatedBy     *uuid.UUID      `json:"created_by"`
 	CreatedAt     time.Time       `json:"created_at"`
 	Requires      []string        `json:"requires"`
+	Preflight     json.RawMessage `json:"preflight"`
+	PreflightAt   *time.Time      `json:"preflight_at"`
 }
 
 type Run struct {

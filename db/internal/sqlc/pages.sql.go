@@ -830,7 +830,7 @@ func (q *Queries) PagePulls(ctx context.Context, db DBTX, arg PagePullsParams) (
 }
 
 const pageRepositories = `-- name: PageRepositories :many
-SELECT r.id, r.tenant_id, r.forge_id, r.name, r.clone_url, r.default_branch, r.verification, r.scope, r.forbidden, r.created_by, r.created_at, r.requires, f.kind AS forge_kind, f.name AS forge_name,
+SELECT r.id, r.tenant_id, r.forge_id, r.name, r.clone_url, r.default_branch, r.verification, r.scope, r.forbidden, r.created_by, r.created_at, r.requires, r.preflight, r.preflight_at, f.kind AS forge_kind, f.name AS forge_name,
        (SELECT count(*) FROM tasks t WHERE t.tenant_id = r.tenant_id AND t.repository_id = r.id)::bigint AS tasks
 FROM repositories r JOIN forges f ON f.tenant_id = r.tenant_id AND f.id = r.forge_id
 WHERE r.tenant_id = $1 AND r.name > $2::text AND ($3::uuid IS NULL OR r.id = $3)
@@ -871,6 +871,8 @@ func (q *Queries) PageRepositories(ctx context.Context, db DBTX, tenantID uuid.U
 			&i.Repository.CreatedBy,
 			&i.Repository.CreatedAt,
 			&i.Repository.Requires,
+			&i.Repository.Preflight,
+			&i.Repository.PreflightAt,
 			&i.ForgeKind,
 			&i.ForgeName,
 			&i.Tasks,
