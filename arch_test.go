@@ -28,8 +28,8 @@ var ground = []string{"internal/typeid"}
 var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
-	"internal/argv": {}, "internal/coalesce": {}, "internal/config": {}, "internal/fault": {}, "internal/glob": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
-	"internal/trail": {}, "internal/wire": {}, "internal/capability": {"internal/fault"},
+	"internal/argv": {}, "internal/coalesce": {}, "internal/egress": {}, "internal/config": {}, "internal/fault": {}, "internal/glob": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
+	"internal/trail": {"internal/egress"}, "internal/wire": {}, "internal/capability": {"internal/fault"},
 
 	// 1 domain: pure.
 	"internal/policy":   {"internal/capability", "internal/fault", "internal/glob"},
@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/schedule", "internal/fault", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
 	"internal/artifact": {"internal/fault"},
 	"internal/forge":    {"internal/fault", "internal/git"}, // the local forge is git and nothing else
-	"internal/git":      {"internal/fault"},
+	"internal/git":      {"internal/egress", "internal/fault"},
 	"internal/oidc":     {"internal/fault"},
 	"internal/sandbox":  {"internal/fault"},
 	// A folder of files outside the database.
@@ -57,21 +57,21 @@ var mayImport = map[string][]string{
 	"internal/feed":    {"db", "internal/run"},
 	"internal/metrics": {"db", "internal/run", "internal/schedule"},
 	"internal/control": {"db", "internal/checkpoint", "internal/evidence", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/artifact", "internal/loop", "internal/patch"},
-	"internal/worker": {"internal/trail", "internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
+	"internal/worker": {"internal/egress", "internal/trail", "internal/wire", "internal/fault", "internal/git", "internal/sandbox", "internal/agent", "internal/verify",
 		"internal/judge", "internal/forge", "internal/loop", "internal/patch", "internal/evidence", "internal/argv",
 		"internal/policy"}, // the judge's rules are policy's types; the worker decides nothing with them
 
 	// 4 face.
 	"web/ui": {"static"},
 	"web":    {"web/ui", "static", "internal/policy", "internal/run", "internal/patch"},
-	"handlers": {"internal/trail", "api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
+	"handlers": {"internal/egress", "internal/trail", "api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
 		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv", "internal/loglines"},
 
 	// 5 wiring.
 	"internal/devmode": {"internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
-	"cmd/signalbox": {"handlers", "internal/checkpoint", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
+	"cmd/signalbox": {"handlers", "internal/egress", "internal/checkpoint", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
 		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv", "internal/metrics", "internal/trail"},
-	"internal/workercmd":   {"internal/trail", "internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
+	"internal/workercmd":   {"internal/egress", "internal/trail", "internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
 	"cmd/signalbox-worker": {"internal/sandbox", "internal/workercmd"},
 
 	// Test-only: no binary of the product links them.

@@ -3,13 +3,13 @@ package handlers
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"signalbox/db"
 	"signalbox/internal/capability"
+	"signalbox/internal/egress"
 	"signalbox/internal/fault"
 	"signalbox/internal/forge"
 	"signalbox/internal/patch"
@@ -157,8 +157,8 @@ func (s *server) register(r *http.Request, in db.Request, repo db.RepositoryInfo
 
 // remoteURL accepts plain https addresses of git remotes, without a credential (W12, W14).
 func remoteURL(raw string) error {
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(raw, " \\%") || !strings.HasPrefix(u.Path, "/") || len(u.Path) < 2 {
+	u, err := egress.ParseURL(raw)
+	if err != nil || u.Scheme != "https" || u.RawQuery != "" || strings.Contains(raw, "%") || len(u.Path) < 2 {
 		return fault.New(fault.Invalid, "Nothing was registered: the clone address must be a plain https address without a credential.").WithField("clone_url")
 	}
 	return nil

@@ -27,6 +27,7 @@ import (
 	"signalbox/handlers"
 	"signalbox/internal/artifact"
 	"signalbox/internal/dbtest"
+	"signalbox/internal/egress"
 	"signalbox/internal/feed"
 	"signalbox/internal/forge"
 	"signalbox/internal/git"
@@ -102,7 +103,8 @@ func newWorld(t *testing.T) *world {
 	local := w.newForge()
 	h, err := handlers.New(handlers.Options{
 		Forge: local, Store: w.store, Hub: w.hub, Artifacts: artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32), Log: log, Rates: unbounded,
-		Vitals: func(route, vital string, value float64) { fmt.Fprintf(w.vitals, "%s %s %g\n", route, vital, value) },
+		ProviderAllow: got(egress.ParseAllow("test", []string{"127.0.0.1:*"}))(t),
+		Vitals:        func(route, vital string, value float64) { fmt.Fprintf(w.vitals, "%s %s %g\n", route, vital, value) },
 		AuditFault: func(uuid.UUID) string {
 			if words := w.auditFault.Load(); words != nil {
 				return *words

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"signalbox/db"
+	"signalbox/internal/egress"
 	"signalbox/internal/fault"
 )
 
@@ -46,36 +47,24 @@ type provider struct {
 	at         time.Time
 }
 
-func newProviders(base http.RoundTripper) *providers {
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	return &providers{
-		known: map[uuid.UUID]*provider{},
-		http: &http.Client{
-			Timeout: idpTimeout, Transport: bounded{base, &fetches{by: map[string]*bucket{}}},
-			// A provider that sends us elsewhere is not the one that the administrator configured.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("redirect refused") },
-		},
-	}
+// newProviders calls providers under the guard: their descriptions name the addresses of keys, tokens and people (O17).
+func newProviders(allow egress.Allow) *providers {
+	client := egress.Guard{Purpose: "login provider", Allow: allow, Timeout: idpTimeout, MaxBody: idpMaxBytes}.Client()
+	client.Transport = seldom{client.Transport, &fetches{by: map[string]*bucket{}}}
+	return &providers{known: map[uuid.UUID]*provider{}, http: client}
 }
 
-// bounded refuses answers that are larger than any honest one, and to ask for descriptions and keys again and again (O15).
-type bounded struct {
+// seldom refuses to ask for descriptions and keys again and again (O15).
+type seldom struct {
 	next    http.RoundTripper
 	fetches *fetches
 }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet && r.Header.Get("Authorization") == "" && !b.fetches.allow(r.URL.Path, r.URL.Host, time.Now()) {
 		return nil, errors.New("asked for a moment ago, too often")
 	}
-	res, err := b.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	res.Body = http.MaxBytesReader(nil, res.Body, idpMaxBytes)
-	return res, nil
+	return b.next.RoundTrip(r)
 }
 
 // get returns the provider of a row, discovering it when it is new, changed or not looked at for an hour.
@@ -91,6 +80,9 @@ func (p *providers) get(ctx context.Context, row db.Provider) (*provider, error)
 	if err != nil {
 		if ok && known.row.Issuer == row.Issuer {
 			return known, nil
+		}
+		if _, refused := errors.AsType[*egress.RefusedError](err); refused {
+			return nil, fault.Wrap(fault.Unavailable, err, "Nobody can sign in with this provider: its address is one that this server does not call. An administrator finds the address, and the setting that opens it, in the server's log.").WithCode("provider_refused")
 		}
 		return nil, fault.Wrap(fault.Unavailable, err, "Nobody can sign in with this provider now: it does not answer as it should. People who are signed in stay so; try again in a moment.").WithCode("provider_unavailable")
 	}

@@ -20,6 +20,7 @@ import (
 	"signalbox/api"
 	"signalbox/db"
 	"signalbox/internal/artifact"
+	"signalbox/internal/egress"
 	"signalbox/internal/fault"
 	"signalbox/internal/feed"
 	"signalbox/internal/forge"
@@ -44,6 +45,8 @@ type Options struct {
 	Hosts []string
 	// SessionKey makes session cookies; changing it signs everybody out. At least 32 bytes.
 	SessionKey []byte
+	// ProviderAllow is what login providers may be reached at besides public addresses.
+	ProviderAllow egress.Allow
 	// DevPeople are shown on the login page of dev mode; nil otherwise.
 	DevPeople []web.DevPerson
 	// Wakeful wakes the loop that admits new runs; nil where nobody waits.
@@ -130,7 +133,7 @@ func New(o Options) (*Handler, error) {
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
 		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, vitals: o.Vitals, auditFault: o.AuditFault,
-		version: o.Version, tracer: o.Tracer, providers: newProviders(nil), scanner: patch.NewScanner(), rates: newRates(o.Rates), proxies: o.Proxies,
+		version: o.Version, tracer: o.Tracer, providers: newProviders(o.ProviderAllow), scanner: patch.NewScanner(), rates: newRates(o.Rates), proxies: o.Proxies,
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {

@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"signalbox/internal/config"
+	"signalbox/internal/egress"
 	"signalbox/internal/wire"
 )
 
@@ -120,7 +121,10 @@ func connect(address, token string) (*wire.ClientWithResponses, error) {
 		return nil
 	}
 	// A redirect would carry the token elsewhere.
-	h := &http.Client{Timeout: 60 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	h, err := egress.Origin{Purpose: "server", URL: address, Timeout: 60 * time.Second, Proxied: true}.Client()
+	if err != nil {
+		return nil, err
+	}
 	return wire.NewClientWithResponses(server(address)+"/api/v1", wire.WithHTTPClient(h), wire.WithRequestEditorFn(auth))
 }
 

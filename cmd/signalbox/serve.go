@@ -19,6 +19,7 @@ import (
 	"signalbox/internal/artifact"
 	"signalbox/internal/config"
 	"signalbox/internal/control"
+	"signalbox/internal/egress"
 	"signalbox/internal/feed"
 	"signalbox/internal/forge"
 	"signalbox/internal/git"
@@ -109,6 +110,10 @@ type product struct {
 func serveProduct(ctx context.Context, p product) (err error) {
 	cfg := p.Config
 	defer func() { err = errors.Join(err, closed(p.Monitoring)) }()
+	allow, err := egress.ParseAllow("SIGNALBOX_OIDC_ALLOW", cfg.ProviderAllow)
+	if err != nil {
+		return errors.Join(fmt.Errorf("nothing was started: %w", err), p.Listener.Close())
+	}
 	counted := metrics.New(version(), p.Log)
 	store, err := db.Open(ctx, db.Options{
 		URL: cfg.DatabaseURL.Reveal(), Log: p.Log, MaxConns: 24, Observer: counted.Observer(),
@@ -154,7 +159,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 		l.Ran = func(n int, took time.Duration, err error) { counted.LoopRan(l.Name, n, took, err) }
 	}
 	handler, err := handlers.New(handlers.Options{
-		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log,
+		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log, ProviderAllow: allow,
 		Tracer: tracer, Served: counted.Served, Vitals: counted.Read, Version: strings.TrimSuffix(version(), "+changes"),
 		AuditFault: auditFault(points),
 		Proxies:    cfg.Proxies, Rates: handlers.Rates{Requests: bound(cfg.RequestsPerMinute), Logins: bound(cfg.LoginsPerMinute)},

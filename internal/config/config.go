@@ -40,6 +40,8 @@ type Server struct {
 	GroupsClaim  string   `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
 	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times."`
 
+	ProviderAllow []string `env:"SIGNALBOX_OIDC_ALLOW" doc:"What OpenID providers may be reached at besides public addresses at the ports 80 and 443, separated by commas: a network or address with an optional port (10.1.0.0/16, 10.1.2.3:8443, 127.0.0.1:*), or a port of public addresses (:8443). Plain http goes only to what is named here."`
+
 	AuditCheckpoints string   `env:"SIGNALBOX_AUDIT_CHECKPOINTS" doc:"Folder outside the database for signed ends of the audit log, one a minute where there is something new; empty for none. Keep it where whoever can write to the database cannot."`
 	AuditKey         Secret   `env:"SIGNALBOX_AUDIT_KEY" doc:"Key that signs them: the base64 of 32 random bytes (openssl rand -base64 32)."`
 	AuditOldKeys     []string `env:"SIGNALBOX_AUDIT_OLD_KEYS" doc:"Public keys, as signalbox audit key prints them, that signed before the key was changed; separated by commas. A checkpoint by a key that is neither of these nor SIGNALBOX_AUDIT_KEY is an alarm."`
@@ -67,6 +69,7 @@ type Worker struct {
 	MaxRuns    int           `env:"SIGNALBOX_WORKER_MAX_RUNS" default:"2" min:"1" doc:"Leases held at once."`
 	Heartbeat  time.Duration `env:"SIGNALBOX_WORKER_HEARTBEAT" default:"5s" min:"10ms" doc:"Pause between heartbeats; well below the server's lease time."`
 	DrainGrace time.Duration `env:"SIGNALBOX_WORKER_DRAIN_GRACE" default:"30s" min:"0s" doc:"Time that leases have to finish after a termination signal; then they are handed back, which costs no attempt."`
+	GitAllow   []string      `env:"SIGNALBOX_GIT_ALLOW" doc:"What git may reach besides public addresses at port 443, spelt as in SIGNALBOX_OIDC_ALLOW: name the networks of your forges here."`
 	LogLevel   slog.Level    `env:"SIGNALBOX_LOG_LEVEL" default:"INFO" doc:"DEBUG, INFO, WARN or ERROR."`
 	LogFormat  string        `env:"SIGNALBOX_LOG_FORMAT" default:"json" oneof:"json text" doc:"json, or text for a terminal."`
 }

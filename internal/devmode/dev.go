@@ -183,6 +183,7 @@ func (d *Dev) startProvider(ctx context.Context) error {
 		return err
 	}
 	d.memory.Provider = l.Addr().String()
+	d.config.ProviderAllow = []string{d.memory.Provider}
 	secret, err := d.folder.secret("client-secret", randomText)
 	if err != nil {
 		return errors.Join(err, l.Close())

@@ -3,12 +3,15 @@ package git
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"signalbox/internal/egress"
 )
 
 // Config says how git is run. The zero value of every field but Home has a meaning.
@@ -19,8 +22,11 @@ type Config struct {
 	Home string
 	// LocalRoot is the folder of the local forge's bare repositories. "" refuses every file address.
 	LocalRoot string
-	// AllowLoopbackHTTP accepts plain http to 127.0.0.1 and localhost: a contract server, a proxy on this machine.
-	AllowLoopbackHTTP bool
+	// Allow is what may be reached besides public addresses at port 443: a company's own forge. Plain http goes only to what
+	// it names.
+	Allow egress.Allow
+	// Resolver looks names up; nil is the machine's own.
+	Resolver *net.Resolver
 	// RemoteTimeout bounds one conversation with a remote. Default ten minutes.
 	RemoteTimeout time.Duration
 }
@@ -31,7 +37,7 @@ type Git struct {
 	home      string
 	empty     string
 	localRoot string
-	loopback  bool
+	guard     egress.Guard
 	timeout   time.Duration
 }
 
@@ -60,7 +66,7 @@ func New(ctx context.Context, cfg Config) (*Git, error) {
 	}
 	g := &Git{
 		binary: path, home: home, empty: filepath.Join(home, "empty.git"),
-		loopback: cfg.AllowLoopbackHTTP, timeout: cfg.RemoteTimeout,
+		guard: egress.Guard{Purpose: "git", Allow: cfg.Allow, Resolver: cfg.Resolver}, timeout: cfg.RemoteTimeout,
 	}
 	if g.timeout <= 0 {
 		g.timeout = 10 * time.Minute

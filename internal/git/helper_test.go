@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/egress"
 	"signalbox/internal/git"
 )
 
@@ -27,7 +28,11 @@ func newHouse(t *testing.T) *house {
 	if err := os.MkdirAll(h.root, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	g, err := git.New(t.Context(), git.Config{Home: filepath.Join(dir, "githome"), LocalRoot: h.root, AllowLoopbackHTTP: true, RemoteTimeout: 20 * time.Second})
+	allow, err := egress.ParseAllow("test", []string{"127.0.0.1:*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := git.New(t.Context(), git.Config{Home: filepath.Join(dir, "githome"), LocalRoot: h.root, Allow: allow, RemoteTimeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,17 @@ package git
 
 import (
 	"context"
-	"net"
+	"errors"
+	"net/netip"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+
+	"signalbox/internal/egress"
 )
 
 // Remote is an address that ParseRemote accepted. AuthHeader, when set, is one HTTP header line ("Authorization: …");
@@ -17,6 +21,8 @@ type Remote struct {
 	AuthHeader string
 
 	scheme string
+	host   string // http and https: without the port
+	port   uint16
 	url    string
 	path   string // file only: the resolved directory
 }
@@ -27,11 +33,52 @@ func (r Remote) String() string { return r.url }
 // Local reports whether the address is a repository of the local forge.
 func (r Remote) Local() bool { return r.scheme == "file" }
 
-func (r Remote) env() []string {
-	if r.AuthHeader == "" || r.scheme == "file" {
+// env is what one process is told about its remote. pin holds a name to the addresses that were checked: git would ask again,
+// and a name server may answer otherwise then (W11).
+func (r Remote) env(pin string) []string {
+	var pairs [][2]string
+	if r.AuthHeader != "" && r.scheme != "file" {
+		pairs = append(pairs, [2]string{"http." + r.url + ".extraHeader", r.AuthHeader})
+	}
+	if pin != "" {
+		pairs = append(pairs, [2]string{"http.curloptResolve", pin})
+	}
+	if len(pairs) == 0 {
 		return nil
 	}
-	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + r.url + ".extraHeader", "GIT_CONFIG_VALUE_0=" + r.AuthHeader}
+	env := []string{"GIT_CONFIG_COUNT=" + strconv.Itoa(len(pairs))}
+	for i, p := range pairs {
+		n := strconv.Itoa(i)
+		env = append(env, "GIT_CONFIG_KEY_"+n+"="+p[0], "GIT_CONFIG_VALUE_"+n+"="+p[1])
+	}
+	return env
+}
+
+// pin looks a remote up, refuses it where no address of it is open, and answers the line that holds curl to those that are;
+// empty for a remote that is an address itself.
+func (g *Git) pin(ctx context.Context, op string, r Remote) (string, error) {
+	if r.scheme == "file" {
+		return "", nil
+	}
+	open, err := g.guard.Resolve(ctx, r.host, r.port, r.scheme == "http")
+	if refused, ok := errors.AsType[*egress.RefusedError](err); ok {
+		return "", &Error{Code: CodeRemoteRefused, Op: op, Detail: refused.Error(), Err: err}
+	}
+	if err != nil {
+		return "", &Error{Code: CodeTransient, Op: op, Detail: "the name of the remote could not be looked up", Err: err}
+	}
+	if _, err := netip.ParseAddr(r.host); err == nil {
+		return "", nil
+	}
+	var texts []string
+	for _, addr := range open {
+		if addr.Is6() {
+			texts = append(texts, "["+addr.String()+"]")
+		} else {
+			texts = append(texts, addr.String())
+		}
+	}
+	return r.host + ":" + strconv.Itoa(int(r.port)) + ":" + strings.Join(texts, ","), nil
 }
 
 // serve is the command that answers at the other end of a file address: our options outrank that repository's own.
@@ -51,16 +98,12 @@ func (r Remote) serve(g *Git, service string) []string {
 }
 
 // The pattern holders are functions, not variables: the package has no state.
-func hostPattern() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
-}
-
 func pathPattern() *regexp.Regexp {
 	return regexp.MustCompile(`^/[A-Za-z0-9._~][A-Za-z0-9._~/+@-]*$`)
 }
 
 // ParseRemote reads an address once and rebuilds it from its parts, so that what was checked is what git is given.
-// Allowed are https, plain http to this machine where configured, and directories under the local forge's root. No
+// Allowed are https, plain http where configured, and directories under the local forge's root. No
 // user information, no query, no fragment, no escapes, no option-like names.
 func (g *Git) ParseRemote(raw string) (Remote, error) {
 	const op = "remote"
@@ -84,40 +127,40 @@ func (g *Git) ParseRemote(raw string) (Remote, error) {
 	case "file":
 		return g.localRemote(u)
 	case "https", "http":
-		host, port := u.Hostname(), u.Port()
-		if !hostPattern().MatchString(host) {
-			return Remote{}, refuse(CodeRemoteRefused, op, "the host name is not in the allowed form")
-		}
-		if here(host) && !g.loopback {
-			return Remote{}, refuse(CodeRemoteRefused, op, "the address is this machine or its network link")
-		}
-		if u.Scheme == "http" && (!g.loopback || (host != "localhost" && host != "127.0.0.1")) {
-			return Remote{}, refuse(CodeRemoteRefused, op, "plain http is not allowed")
-		}
-		if port != "" {
-			host = net.JoinHostPort(host, port)
-		}
-		return Remote{scheme: u.Scheme, url: u.Scheme + "://" + host + strings.TrimSuffix(u.Path, "/")}, nil
+		return g.webRemote(raw)
 	}
 	return Remote{}, refuse(CodeRemoteRefused, op, "only https addresses and repositories of the local forge are allowed")
 }
 
-// here reports whether a host is spelt as this machine, or as an address that only means something on its own link,
-// such as a cloud's metadata service. Private networks are where companies keep their forges and are allowed. What a
-// name resolves to is git's to find out: an installation that distrusts its names puts a proxy in between.
-func here(host string) bool {
-	name := strings.ToLower(host)
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
+// webRemote checks what the spelling tells; what a name leads to is looked at before each conversation.
+func (g *Git) webRemote(raw string) (Remote, error) {
+	const op = "remote"
+	u, err := egress.ParseURL(raw)
+	if err != nil {
+		return Remote{}, &Error{Code: CodeRemoteRefused, Op: op, Detail: err.Error(), Err: err}
 	}
-	ip := net.ParseIP(host)
-	if ip == nil {
-		// Old spellings such as 127.1 or 2130706433: no public name ends in a number.
-		last := name[strings.LastIndexByte(name, '.')+1:]
-		return last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x")
+	r := Remote{scheme: u.Scheme, host: u.Hostname(), port: 443, url: u.Scheme + "://" + u.Host + strings.TrimSuffix(u.Path, "/")}
+	if u.Scheme == "http" {
+		r.port = 80
 	}
-	v4 := ip.To4()
-	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() || v4 != nil && v4[0] == 0
+	if u.Port() != "" {
+		n, err := strconv.ParseUint(u.Port(), 10, 16)
+		if err != nil {
+			return Remote{}, refuse(CodeRemoteRefused, op, "the port of the address is none")
+		}
+		r.port = uint16(n)
+	}
+	if name := strings.ToLower(r.host); name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return Remote{}, refuse(CodeRemoteRefused, op, "the address is this machine by name; name the address itself and open it in SIGNALBOX_GIT_ALLOW")
+	}
+	if addr, err := netip.ParseAddr(r.host); err == nil {
+		if err := g.guard.Allow.Check(g.guard.Purpose, netip.AddrPortFrom(addr, r.port), r.scheme == "http"); err != nil {
+			return Remote{}, &Error{Code: CodeRemoteRefused, Op: op, Detail: err.Error(), Err: err}
+		}
+	} else if r.scheme == "http" {
+		return Remote{}, refuse(CodeRemoteRefused, op, "plain http goes only to an address that is named in SIGNALBOX_GIT_ALLOW, and to no name")
+	}
+	return r, nil
 }
 
 func (g *Git) localRemote(u *url.URL) (Remote, error) {

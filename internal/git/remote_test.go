@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/egress"
 	"signalbox/internal/git"
 )
 
@@ -54,7 +55,8 @@ func TestParseRemote(t *testing.T) {
 	}
 }
 
-// W10: an address that is this machine or its link is refused, however it is spelt; a company's private network is not.
+// W10: an address that is this machine or its link is refused, however it is spelt; a company's private network is where an
+// administrator opened it.
 func TestParseRemoteRefusesThisMachine(t *testing.T) {
 	t.Parallel()
 	g, err := git.New(t.Context(), git.Config{Home: t.TempDir()})
@@ -63,13 +65,20 @@ func TestParseRemoteRefusesThisMachine(t *testing.T) {
 	}
 	for _, host := range []string{
 		"localhost", "LOCALHOST", "x.localhost", "127.0.0.1", "127.9.9.9", "127.1", "2130706433", "0177.0.0.1", "0x7f.0.0.1", "0x7f000001", "0", "0.0.0.0", "0.1.2.3",
-		"169.254.169.254", "224.0.0.1", "127.0.0.1:8443", "localhost:443",
+		"169.254.169.254", "224.0.0.1", "127.0.0.1:8443", "localhost:443", "10.1.2.3", "172.16.0.1", "[fd00::1]", "[::ffff:10.1.2.3]",
 	} {
 		if r, err := g.ParseRemote("https://" + host + "/acme/shop.git"); git.CodeOf(err) != git.CodeRemoteRefused {
 			t.Errorf("https://%s is %q, %v; want it refused", host, r, err)
 		}
 	}
-	for _, host := range []string{"10.1.2.3", "192.168.1.10", "git.example.org", "git.internal", "127.example.org", "1e100.net"} {
+	allow, err := egress.ParseAllow("test", []string{"10.1.0.0/16", "192.168.1.10:3000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err = git.New(t.Context(), git.Config{Home: t.TempDir(), Allow: allow}); err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"10.1.2.3", "192.168.1.10:3000", "git.example.org", "git.internal", "127.example.org", "1e100.net"} {
 		if _, err := g.ParseRemote("https://" + host + "/acme/shop.git"); err != nil {
 			t.Errorf("https://%s: %v", host, err)
 		}

@@ -22,7 +22,8 @@ type call struct {
 	dir    string // working directory; "" is Home
 	max    int64  // bytes of standard output kept; 0 means 64 MiB
 	remote *Remote
-	magic  bool // the command refuses --literal-pathspecs; its caller makes paths harmless
+	pin    string // set by run
+	magic  bool   // the command refuses --literal-pathspecs; its caller makes paths harmless
 	// okCodes are exit codes that are answers, not failures.
 	okCodes []int
 	exit    *int
@@ -80,7 +81,7 @@ func (g *Git) environment(c call) []string {
 		"GIT_AUTHOR_NAME=signalbox", "GIT_AUTHOR_EMAIL=signalbox@invalid", "GIT_COMMITTER_NAME=signalbox", "GIT_COMMITTER_EMAIL=signalbox@invalid",
 	}
 	if c.remote != nil {
-		env = append(env, c.remote.env()...)
+		env = append(env, c.remote.env(c.pin)...)
 	}
 	return append(env, c.env...)
 }
@@ -114,6 +115,13 @@ func (g *Git) run(ctx context.Context, c call) ([]byte, error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, g.timeout, &Error{Code: CodeTransient, Op: c.op, Detail: "the remote did not answer in " + g.timeout.String()})
 		defer cancel()
+		var err error
+		if c.pin, err = g.pin(ctx, c.op, *c.remote); err != nil {
+			if ended := stopped(ctx); ended != nil {
+				return nil, ended
+			}
+			return nil, err
+		}
 	}
 	limit := c.max
 	if limit <= 0 {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/egress"
 	"signalbox/internal/trail"
 	"signalbox/internal/wire"
 )
@@ -49,10 +50,10 @@ type api struct {
 
 func newAPI(server, credential string, doer *http.Client) (*api, error) {
 	if doer == nil {
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.Proxy = nil
-		transport.MaxIdleConnsPerHost = 16
-		doer = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		var err error
+		if doer, err = (egress.Origin{Purpose: "server", URL: server}).Client(); err != nil {
+			return nil, err
+		}
 	}
 	client, err := wire.NewClient(strings.TrimSuffix(server, "/")+"/api/v1", wire.WithHTTPClient(doer),
 		wire.WithRequestEditorFn(func(ctx context.Context, r *http.Request) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"signalbox/internal/egress"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/wire"
 )
@@ -34,10 +35,10 @@ type Config struct {
 	DrainGrace time.Duration // time that leases have to finish once Run's context ends
 	// LocalForge is the folder of the local forge's repositories, where this machine has it.
 	LocalForge string
-	// AllowLoopbackHTTP accepts clone addresses with plain http to this machine.
-	AllowLoopbackHTTP bool
-	File              File
-	Log               *slog.Logger
+	// GitAllow is what git may reach besides public addresses.
+	GitAllow egress.Allow
+	File     File
+	Log      *slog.Logger
 	// Tracer makes the spans of this worker; nil: nothing is traced.
 	Tracer trace.Tracer
 	// HTTP sends requests; nil is a client without an overall time-out.

@@ -86,7 +86,6 @@ func TestAgentEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, tc.script)
-			b.cfg.AllowLoopbackHTTP = true
 			a := b.assignment(wire.Execute, wire.RunStateLEASED)
 			if tc.change != nil {
 				p := b.cfg.File.Agents["script"]

@@ -76,7 +76,7 @@ func New(ctx context.Context, cfg Config) (_ *Worker, err error) {
 		forge = cfg.File.LocalForge
 	}
 	w.cfg.LocalForge = forge
-	if w.git, err = git.New(ctx, git.Config{Home: filepath.Join(cfg.Dir, "git"), LocalRoot: forge, AllowLoopbackHTTP: cfg.AllowLoopbackHTTP}); err != nil {
+	if w.git, err = git.New(ctx, git.Config{Home: filepath.Join(cfg.Dir, "git"), LocalRoot: forge, Allow: cfg.GitAllow}); err != nil {
 		return nil, err
 	}
 	w.box, err = sandbox.New(sandbox.Options{Tier: cfg.Tier, StateDir: filepath.Join(cfg.Dir, "sandbox"), UIDBase: w.uidBase()})

@@ -21,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"signalbox/internal/config"
+	"signalbox/internal/egress"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/trail"
 	"signalbox/internal/wire"
@@ -125,13 +126,17 @@ func configure(f flags, lookup func(string) (string, bool), stderr io.Writer) (w
 			name = "worker"
 		}
 	}
+	allow, err := egress.ParseAllow("SIGNALBOX_GIT_ALLOW", env.GitAllow)
+	if err != nil {
+		return worker.Config{}, err
+	}
 	credential, err := identity(env, dir, stderr)
 	if err != nil {
 		return worker.Config{}, err
 	}
 	cfg := worker.Config{
 		ServerURL: env.ServerURL, Credential: credential, Name: name, Version: version(), Dir: dir, Tier: sandbox.Tier(env.Sandbox),
-		MaxRuns: env.MaxRuns, Heartbeat: env.Heartbeat, DrainGrace: env.DrainGrace, File: file, Log: logger(env, stderr),
+		MaxRuns: env.MaxRuns, Heartbeat: env.Heartbeat, DrainGrace: env.DrainGrace, GitAllow: allow, File: file, Log: logger(env, stderr),
 	}
 	for _, r := range roles {
 		switch p := wire.Phase(r); p {

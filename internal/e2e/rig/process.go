@@ -77,7 +77,7 @@ func (p *Process) Launch() {
 		"SIGNALBOX_ADDR=" + p.Address, "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL,
 		"SIGNALBOX_ARTIFACT_URL=file://" + r.path("artifacts"), "SIGNALBOX_LOCAL_FORGE=" + r.path("forge"), "SIGNALBOX_SESSION_KEY=" + sessionKey,
 		"SIGNALBOX_LEASE_TTL=" + t.LeaseTTL.String(), "SIGNALBOX_CANCEL_GRACE=" + t.CancelGrace.String(), "SIGNALBOX_BACKOFF_SCALE=" + fmt.Sprint(t.BackoffScale),
-		"SIGNALBOX_REAPER_TICK=50ms",
+		"SIGNALBOX_REAPER_TICK=50ms", "SIGNALBOX_OIDC_ALLOW=127.0.0.1:*",
 	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p.exited = make(chan struct{})

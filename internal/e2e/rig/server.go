@@ -16,6 +16,7 @@ import (
 
 	"signalbox/handlers"
 	"signalbox/internal/control"
+	"signalbox/internal/egress"
 	"signalbox/internal/feed"
 	"signalbox/internal/loop"
 )
@@ -36,11 +37,14 @@ func (r *Rig) StartServer() {
 	r.T.Helper()
 	hub := feed.New(r.Store, r.log.slog)
 	loops := control.Loops(r.Store, control.Options{Tick: 50 * time.Millisecond, Slow: 200 * time.Millisecond, StopGrace: 2 * time.Second, Silent: 10 * time.Second, Log: r.log.slog})
+	allow, err := egress.ParseAllow("test", []string{"127.0.0.1:*"})
+	r.must(err, "open loopback to the provider")
 	handler, err := handlers.New(handlers.Options{
 		Store: r.Store, Hub: hub, Artifacts: r.artifacts, Forge: r.forge, PublicURL: r.URL, SessionKey: []byte(sessionKey), Log: r.log.slog,
-		Rates:  handlers.Rates{Requests: -1, Logins: -1}, // hundreds of people share this address
-		Admit:  func() { wake(loops, "admission") },
-		Vitals: func(route, vital string, value float64) { r.vitals.Store(route+" "+vital, value) },
+		Rates:         handlers.Rates{Requests: -1, Logins: -1}, // hundreds of people share this address
+		ProviderAllow: allow,
+		Admit:         func() { wake(loops, "admission") },
+		Vitals:        func(route, vital string, value float64) { r.vitals.Store(route+" "+vital, value) },
 	})
 	r.must(err, "make the handler")
 	l, err := net.Listen("tcp", strings.TrimPrefix(r.URL, "http://"))
