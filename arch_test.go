@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv", "internal/loglines"},
 
 	// 5 wiring.
-	"internal/devmode": {"internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
+	"internal/devmode": {"internal/egress", "internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
 	"cmd/signalbox": {"handlers", "internal/egress", "internal/checkpoint", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
 		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv", "internal/metrics", "internal/trail"},
 	"internal/workercmd":   {"internal/egress", "internal/trail", "internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
@@ -85,6 +85,7 @@ var mayImport = map[string][]string{
 	"internal/dbtest/audit":      {"internal/evidence", "internal/run"},
 	"internal/dbtest/interleave": {},
 	"internal/mutants":           {},
+	"internal/egress/egresstest": {},
 	"internal/e2e/crashworker":   {"internal/sandbox", "internal/workercmd"},
 }
 
@@ -99,7 +100,7 @@ var onlyIn = map[string][]string{
 	"github.com/gorilla":         {"handlers"},
 	"gocloud.dev":                {"internal/artifact", "cmd/signalbox"},
 	"github.com/chromedp":        {},
-	"testing":                    {"internal/dbtest"},
+	"testing":                    {"internal/dbtest", "internal/egress/egresstest"},
 	"html/template":              {"internal/oidc"},
 	"net/http/httptest":          {},
 	"github.com/zricethezav":     {"internal/patch", "internal/judge"},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/egress"
 	"signalbox/internal/wire"
 )
 
@@ -113,7 +114,11 @@ func readerClient(ctx context.Context, base string) (*wire.ClientWithResponses, 
 	if token == "" {
 		return nil, fmt.Errorf("make an API token: answered %d: %s", page.Status, page.Alert())
 	}
-	return wire.NewClientWithResponses(base+"/api/v1", wire.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+	client, err := egress.Origin{Purpose: "server", URL: base}.Client()
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewClientWithResponses(base+"/api/v1", wire.WithHTTPClient(client), wire.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
 		r.Header.Set("Authorization", "Bearer "+token)
 		return nil
 	}))
