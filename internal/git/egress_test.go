@@ -71,7 +71,9 @@ func TestGitReachesNothingInside(t *testing.T) {
 	// Somebody who may be called sends on to where nobody may, or says that the objects lie there. They stay with their own protocol,
 	// so that it is not the change of protocol that git refuses.
 	inside := []string{"127.0.0.1", "127.0.0.3", "::1", "0.0.0.0"}
-	sender := sendOn(t, func(i int) string { return strings.Replace(egresstest.Address(inside[i], in.Port), "https:", "http:", 1) })
+	sender := sendOn(t, func(i int) string {
+		return strings.Replace(egresstest.Address(inside[i], in.Port), "https:", "http:", 1)
+	})
 	s := open(strings.TrimPrefix(sender, "http://"), fmt.Sprintf(":%d", in.Port))
 	for i, addr := range inside {
 		if err := ask(s, fmt.Sprintf("%s/redirect/%d/x.git", sender, i)); err == nil {
