@@ -147,7 +147,7 @@ func (s *Store) ArtifactOf(ctx context.Context, tenant uuid.UUID, ref string) (S
 	if err != nil {
 		return StoredArtifact{}, err
 	}
-	a, err := s.q.Artifact(ctx, s.pool, tenant, id)
+	a, err := s.q.Artifact(ctx, s.reads(tenant), tenant, id)
 	if err != nil {
 		return StoredArtifact{}, translate(err, "artifact")
 	}
@@ -156,7 +156,7 @@ func (s *Store) ArtifactOf(ctx context.Context, tenant uuid.UUID, ref string) (S
 
 // LatestArtifact returns the newest artifact of a kind, or a NotFound fault.
 func (s *Store) LatestArtifact(ctx context.Context, ref Ref, kind string) (StoredArtifact, error) {
-	a, err := s.q.LatestArtifact(ctx, s.pool, ref.Tenant, ref.Run, kind)
+	a, err := s.q.LatestArtifact(ctx, s.reads(ref.Tenant), ref.Tenant, ref.Run, kind)
 	if err != nil {
 		return StoredArtifact{}, translate(err, kind)
 	}

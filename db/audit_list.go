@@ -49,7 +49,7 @@ func (s *Store) AuditLines(ctx context.Context, tenant uuid.UUID, f AuditFilter)
 	if f.Before == 0 {
 		f.Before = math.MaxInt64
 	}
-	rows, err := s.q.PageAudit(ctx, s.pool, sqlc.PageAuditParams{TenantID: tenant, Before: f.Before, ActorID: f.ActorID, ActorName: f.ActorName, Actions: some(f.Actions),
+	rows, err := s.q.PageAudit(ctx, s.reads(tenant), sqlc.PageAuditParams{TenantID: tenant, Before: f.Before, ActorID: f.ActorID, ActorName: f.ActorName, Actions: some(f.Actions),
 		Prefix: f.Prefix, ObjectID: f.ObjectID, ObjectType: f.ObjectType, Result: f.Result, Since: f.Since, Until: f.Until, Count: f.Limit})
 	if err != nil {
 		return nil, fmt.Errorf("list audit: %w", err)
@@ -72,7 +72,7 @@ func some(list []string) []string {
 
 // CountAudit counts what the filter chooses, up to CountMost and one more.
 func (s *Store) CountAudit(ctx context.Context, tenant uuid.UUID, f AuditFilter) (int, error) {
-	n, err := s.q.CountAudit(ctx, s.pool, sqlc.CountAuditParams{TenantID: tenant, ActorID: f.ActorID, ActorName: f.ActorName, Actions: some(f.Actions),
+	n, err := s.q.CountAudit(ctx, s.reads(tenant), sqlc.CountAuditParams{TenantID: tenant, ActorID: f.ActorID, ActorName: f.ActorName, Actions: some(f.Actions),
 		Prefix: f.Prefix, ObjectID: f.ObjectID, ObjectType: f.ObjectType, Result: f.Result, Since: f.Since, Until: f.Until, Most: CountMost + 1})
 	if err != nil {
 		return 0, fmt.Errorf("count audit: %w", err)
@@ -82,10 +82,10 @@ func (s *Store) CountAudit(ctx context.Context, tenant uuid.UUID, f AuditFilter)
 
 // AuditWords are the actions and the results that there are to choose from.
 func (s *Store) AuditWords(ctx context.Context, tenant uuid.UUID) (actions, results []string, err error) {
-	if actions, err = s.q.AuditActions(ctx, s.pool, tenant); err != nil {
+	if actions, err = s.q.AuditActions(ctx, s.reads(tenant), tenant); err != nil {
 		return nil, nil, fmt.Errorf("list actions: %w", err)
 	}
-	if results, err = s.q.AuditResults(ctx, s.pool, tenant); err != nil {
+	if results, err = s.q.AuditResults(ctx, s.reads(tenant), tenant); err != nil {
 		return nil, nil, fmt.Errorf("list results: %w", err)
 	}
 	return actions, results, nil
@@ -100,7 +100,7 @@ func (s *Store) AuditAt(ctx context.Context, tenant uuid.UUID, seq int64) (Audit
 	if len(list) == 0 || list[0].Seq != seq {
 		return AuditLine{}, false, fault.Newf(fault.NotFound, "Nothing is shown: the audit log has no number %d.", seq)
 	}
-	rows, err := s.q.AuditRows(ctx, s.pool, tenant, seq-2, math.MaxInt64, 2)
+	rows, err := s.q.AuditRows(ctx, s.reads(tenant), tenant, seq-2, math.MaxInt64, 2)
 	if err != nil {
 		return AuditLine{}, false, fmt.Errorf("check number %d: %w", seq, err)
 	}

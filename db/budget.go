@@ -54,7 +54,7 @@ type usedRow struct {
 
 // RunCost sums up one run.
 func (s *Store) RunCost(ctx context.Context, ref Ref) (RunCost, error) {
-	row, err := s.q.RunCost(ctx, s.pool, ref.Tenant, ref.Run)
+	row, err := s.q.RunCost(ctx, s.reads(ref.Tenant), ref.Tenant, ref.Run)
 	if err != nil {
 		return RunCost{}, translate(err, "run")
 	}
@@ -94,7 +94,7 @@ func (s *Store) RunCost(ctx context.Context, ref Ref) (RunCost, error) {
 
 // TenantCost sums up a tenant's work between two instants.
 func (s *Store) TenantCost(ctx context.Context, tenant uuid.UUID, since, until time.Time) (Money, error) {
-	row, err := s.q.TenantCost(ctx, s.pool, tenant, since, until)
+	row, err := s.q.TenantCost(ctx, s.reads(tenant), tenant, since, until)
 	if err != nil {
 		return Money{}, fmt.Errorf("sum up the tenant's cost: %w", err)
 	}
@@ -135,7 +135,7 @@ func (s *Store) TenantDays(ctx context.Context, tenant uuid.UUID, days int) (Ten
 // DayCosts sums up each day of the zone between two instants.
 func (s *Store) DayCosts(ctx context.Context, tenant uuid.UUID, zone string, since, until time.Time) ([]DayCost, error) {
 	in, _ := zoneOf(zone)
-	rows, err := s.q.DayCosts(ctx, s.pool, in.String(), tenant, since, until)
+	rows, err := s.q.DayCosts(ctx, s.reads(tenant), in.String(), tenant, since, until)
 	if err != nil {
 		return nil, fmt.Errorf("sum up the days: %w", err)
 	}

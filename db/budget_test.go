@@ -192,7 +192,7 @@ func TestPolicyWithAnUnknownTimeZone(t *testing.T) {
 	got(w.Store.SavePolicy(t.Context(), w.Tenant, "version: java-1\nbudget: {time_zone: Asia/Jakarta}\n"))(t)
 	got(w.Owner.Exec(t.Context(), `INSERT INTO policies (id, tenant_id, version, document) VALUES ($1, $2, 'mars-1', $3)`, uuid.New(), w.Tenant, doc))(t)
 	var log bytes.Buffer
-	s := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL, Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
+	s := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL, AppURL: w.db.AppURL, Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	t.Cleanup(s.Close)
 	for range 2 {
 		if rules := got(s.Rules(t.Context(), w.Tenant))(t); rules.Version != "mars-1" {

@@ -21,7 +21,7 @@ type CancelSteps struct {
 
 // CancelSteps reads what the worker that held the run last was told and said.
 func (s *Store) CancelSteps(ctx context.Context, tenant, id uuid.UUID) (CancelSteps, error) {
-	r, err := s.q.CancelSteps(ctx, s.pool, tenant, id)
+	r, err := s.q.CancelSteps(ctx, s.reads(tenant), tenant, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return CancelSteps{}, nil
 	}
@@ -70,7 +70,7 @@ type Waste struct {
 
 // CancelWaste measures a run's use after the instant at which a cancel was asked for.
 func (s *Store) CancelWaste(ctx context.Context, ref Ref, asked time.Time) (Waste, error) {
-	r, err := s.q.CancelWaste(ctx, s.pool, ref.Tenant, ref.Run, asked)
+	r, err := s.q.CancelWaste(ctx, s.reads(ref.Tenant), ref.Tenant, ref.Run, asked)
 	if err != nil {
 		return Waste{}, fmt.Errorf("measure a cancel: %w", err)
 	}

@@ -110,7 +110,7 @@ func TestAStaleRunInABatchWritesNothing(t *testing.T) {
 	release(stale, "stale-key-1")
 	h.await(t, 2)
 	// The stale one's attempt is ended by somebody who does not wait in this process: another replica.
-	other := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL, MaxConns: 2}))(t)
+	other := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL, AppURL: w.db.AppURL, MaxConns: 2}))(t)
 	defer other.Close()
 	_, err := other.Apply(t.Context(), stale.Ref, db.Intent{Key: "reap", By: run.Actor{Kind: run.Scheduler, ID: "reaper"}, Payload: run.AttemptFailedEvent{Code: run.CodeAttemptTimeout}})
 	must(t, err)

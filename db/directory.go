@@ -35,7 +35,7 @@ func (p Person) Cursor() Cursor { return Cursor{p.FirstSeen, p.ID} }
 // People lists who has rights in a tenant, the newest first; query is a part of a name or address.
 func (s *Store) People(ctx context.Context, tenant uuid.UUID, query string, before Cursor, limit int32) ([]Person, error) {
 	at, id := before.down()
-	rows, err := s.q.ListPeople(ctx, s.pool, sqlc.ListPeopleParams{TenantID: tenant, Query: query, BeforeAt: at, BeforeID: id, Count: limit})
+	rows, err := s.q.ListPeople(ctx, s.reads(tenant), sqlc.ListPeopleParams{TenantID: tenant, Query: query, BeforeAt: at, BeforeID: id, Count: limit})
 	if err != nil {
 		return nil, fmt.Errorf("list people: %w", err)
 	}
@@ -48,7 +48,7 @@ func (s *Store) People(ctx context.Context, tenant uuid.UUID, query string, befo
 
 // CountPeople counts what People would list on all its pages, up to CountMost.
 func (s *Store) CountPeople(ctx context.Context, tenant uuid.UUID, query string) (int, error) {
-	n, err := s.q.CountPeople(ctx, s.pool, tenant, query, CountMost+1)
+	n, err := s.q.CountPeople(ctx, s.reads(tenant), tenant, query, CountMost+1)
 	if err != nil {
 		return 0, fmt.Errorf("count people: %w", err)
 	}
@@ -57,7 +57,7 @@ func (s *Store) CountPeople(ctx context.Context, tenant uuid.UUID, query string)
 
 // Person reads one; fault.NotFound for somebody without rights in the tenant.
 func (s *Store) Person(ctx context.Context, tenant, id uuid.UUID) (Person, error) {
-	r, err := s.q.GetPerson(ctx, s.pool, tenant, id)
+	r, err := s.q.GetPerson(ctx, s.reads(tenant), tenant, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Person{}, fault.New(fault.NotFound, "There is no such person here. Who is in no group that gives a role is not listed.")
 	}
@@ -101,7 +101,7 @@ func (m Mapping) Gives(role policy.Role) []string {
 
 // Mappings lists every provider by name, with what its groups give in the tenant. No secret is among it.
 func (s *Store) Mappings(ctx context.Context, tenant uuid.UUID) ([]Mapping, error) {
-	rows, err := s.q.ListGroupMappings(ctx, s.pool, tenant)
+	rows, err := s.q.ListGroupMappings(ctx, s.reads(tenant), tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list group mappings: %w", err)
 	}
@@ -124,7 +124,7 @@ func (t Token) Cursor() Cursor { return Cursor{t.CreatedAt, t.ID} }
 // AllTokens lists the tokens and logins of everybody in a tenant, newest first, also those that have ended.
 func (s *Store) AllTokens(ctx context.Context, tenant uuid.UUID, before Cursor, limit int32) ([]Token, error) {
 	at, id := before.down()
-	rows, err := s.q.PageTokens(ctx, s.pool, &tenant, at, id, limit)
+	rows, err := s.q.PageTokens(ctx, s.reads(tenant), &tenant, at, id, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
 	}
@@ -140,7 +140,7 @@ func (s *Store) AllTokens(ctx context.Context, tenant uuid.UUID, before Cursor, 
 
 // CountTokens counts the tokens and logins of a tenant, up to CountMost.
 func (s *Store) CountTokens(ctx context.Context, tenant uuid.UUID) (int, error) {
-	n, err := s.q.CountTokens(ctx, s.pool, &tenant, CountMost+1)
+	n, err := s.q.CountTokens(ctx, s.reads(tenant), &tenant, CountMost+1)
 	if err != nil {
 		return 0, fmt.Errorf("count tokens: %w", err)
 	}
@@ -167,7 +167,7 @@ func (c WorkerCredential) Cursor() Cursor { return Cursor{c.CreatedAt, c.ID} }
 // PageOfWorkerCredentials is WorkerCredentials page by page.
 func (s *Store) PageOfWorkerCredentials(ctx context.Context, tenant uuid.UUID, before Cursor, limit int32) ([]WorkerCredential, error) {
 	at, id := before.down()
-	rows, err := s.q.PageWorkerCredentials(ctx, s.pool, &tenant, at, id, limit)
+	rows, err := s.q.PageWorkerCredentials(ctx, s.reads(tenant), &tenant, at, id, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list worker credentials: %w", err)
 	}
@@ -182,7 +182,7 @@ func (s *Store) PageOfWorkerCredentials(ctx context.Context, tenant uuid.UUID, b
 
 // CountWorkerCredentials counts a tenant's credentials, up to CountMost.
 func (s *Store) CountWorkerCredentials(ctx context.Context, tenant uuid.UUID) (int, error) {
-	n, err := s.q.CountWorkerCredentials(ctx, s.pool, &tenant, CountMost+1)
+	n, err := s.q.CountWorkerCredentials(ctx, s.reads(tenant), &tenant, CountMost+1)
 	if err != nil {
 		return 0, fmt.Errorf("count worker credentials: %w", err)
 	}

@@ -28,14 +28,14 @@ type Draft struct {
 // parts of its form alone.
 func (s *Store) SaveDraft(ctx context.Context, k DraftKey, text string) error {
 	if text == "" {
-		return wrap("delete a draft", s.q.DeleteDraft(ctx, s.pool, k.Tenant, k.User, k.Key))
+		return wrap("delete a draft", s.q.DeleteDraft(ctx, s.writes(k.Tenant), k.Tenant, k.User, k.Key))
 	}
-	return wrap("save a draft", s.q.SaveDraft(ctx, s.pool, k.Tenant, k.User, k.Key, text))
+	return wrap("save a draft", s.q.SaveDraft(ctx, s.writes(k.Tenant), k.Tenant, k.User, k.Key, text))
 }
 
 // Drafts reads the texts of a form and of its parts, ordered by key. What is older than 30 days is not among them.
 func (s *Store) Drafts(ctx context.Context, form DraftKey) ([]Draft, error) {
-	rows, err := s.q.DraftsOf(ctx, s.pool, form.Tenant, form.User, form.Key)
+	rows, err := s.q.DraftsOf(ctx, s.reads(form.Tenant), form.Tenant, form.User, form.Key)
 	if err != nil {
 		return nil, fmt.Errorf("read drafts: %w", err)
 	}
@@ -48,7 +48,7 @@ func (s *Store) Drafts(ctx context.Context, form DraftKey) ([]Draft, error) {
 
 // DropDrafts deletes the texts of a form and of its parts; deleting none is no error.
 func (s *Store) DropDrafts(ctx context.Context, form DraftKey) error {
-	return wrap("delete drafts", s.q.DeleteDrafts(ctx, s.pool, form.Tenant, form.User, form.Key))
+	return wrap("delete drafts", s.q.DeleteDrafts(ctx, s.writes(form.Tenant), form.Tenant, form.User, form.Key))
 }
 
 // usedDrafts deletes what a decision was made from, with the decision.

@@ -100,7 +100,7 @@ func (s *Store) EnrolWorker(ctx context.Context, token, secret string, a *Audit)
 
 // Enrolments lists a tenant's enrolment tokens, newest first, also those that have ended.
 func (s *Store) Enrolments(ctx context.Context, tenant uuid.UUID) ([]Enrolment, error) {
-	rows, err := s.q.ListEnrolments(ctx, s.pool, tenant)
+	rows, err := s.q.ListEnrolments(ctx, s.reads(tenant), tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list enrolments: %w", err)
 	}

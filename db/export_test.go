@@ -34,19 +34,24 @@ func Together(ctx context.Context, pool *pgxpool.Pool, questions ...func(sqlc.DB
 	return together(ctx, pool, questions...)
 }
 
-// Plans says of the statements that the store's only connection has prepared how often each was used with a kept plan and how
-// often it was planned anew, by the name of its query.
+// Plans says of the statements that the store's only connections, one as each role, have prepared how often each was used with a
+// kept plan and how often it was planned anew, by the name of its query.
 func (s *Store) Plans(ctx context.Context) (kept, anew map[string]int64, err error) {
-	rows, err := s.pool.Query(ctx, `SELECT coalesce(substring(statement from '-- name: (\w+)'), ''), generic_plans, custom_plans FROM pg_prepared_statements`)
-	if err != nil {
-		return nil, nil, err
-	}
 	kept, anew = map[string]int64{}, map[string]int64{}
-	var name string
-	var k, a int64
-	_, err = pgx.ForEachRow(rows, []any{&name, &k, &a}, func() error {
-		kept[name], anew[name] = k, a
-		return nil
-	})
-	return kept, anew, err
+	for _, pool := range []*pgxpool.Pool{s.pool, s.app} {
+		rows, err := pool.Query(ctx, `SELECT coalesce(substring(statement from '-- name: (\w+)'), ''), generic_plans, custom_plans FROM pg_prepared_statements`)
+		if err != nil {
+			return nil, nil, err
+		}
+		var name string
+		var k, a int64
+		if _, err = pgx.ForEachRow(rows, []any{&name, &k, &a}, func() error {
+			kept[name] += k
+			anew[name] += a
+			return nil
+		}); err != nil {
+			return nil, nil, err
+		}
+	}
+	return kept, anew, nil
 }

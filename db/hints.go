@@ -27,7 +27,7 @@ func Hints() []Hint { return []Hint{HintRepository, HintWorker, HintTask, HintGa
 // FirstSteps are the hints that a person may still need: what each is about has not happened yet, in this tenant, and the person has
 // not put it away. A task needs a repository, so that HintTask waits for one. Who may act on a hint is the caller's question.
 func (s *Store) FirstSteps(ctx context.Context, tenant, user uuid.UUID) ([]Hint, error) {
-	row, err := s.q.FirstSteps(ctx, s.pool, tenant, user)
+	row, err := s.q.FirstSteps(ctx, s.reads(tenant), tenant, user)
 	if err != nil {
 		return nil, fmt.Errorf("read a newcomer's first steps: %w", err)
 	}
@@ -40,5 +40,5 @@ func (s *Store) DismissHint(ctx context.Context, tenant, user uuid.UUID, h Hint)
 	if !slices.Contains(Hints(), h) {
 		return fault.New(fault.Invalid, "Nothing was put away: there is no such hint.").WithField("hint")
 	}
-	return wrap("put a hint away", s.q.DismissHint(ctx, s.pool, tenant, user, string(h)))
+	return wrap("put a hint away", s.q.DismissHint(ctx, s.writes(tenant), tenant, user, string(h)))
 }

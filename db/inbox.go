@@ -50,7 +50,7 @@ func (s *Store) WaitingGates(ctx context.Context, tenant uuid.UUID, f WaitingFil
 	for _, r := range f.Roles {
 		names = append(names, string(r))
 	}
-	ids, err := s.q.WaitingGates(ctx, s.pool, sqlc.WaitingGatesParams{TenantID: tenant, List: f.List, Roles: names, UserID: f.User, Count: f.Limit})
+	ids, err := s.q.WaitingGates(ctx, s.reads(tenant), sqlc.WaitingGatesParams{TenantID: tenant, List: f.List, Roles: names, UserID: f.User, Count: f.Limit})
 	if err != nil {
 		return nil, fmt.Errorf("list open gates: %w", err)
 	}
@@ -58,7 +58,7 @@ func (s *Store) WaitingGates(ctx context.Context, tenant uuid.UUID, f WaitingFil
 	if err != nil {
 		return nil, err
 	}
-	approved, err := s.q.GatesApprovedBy(ctx, s.pool, tenant, ids, f.User)
+	approved, err := s.q.GatesApprovedBy(ctx, s.reads(tenant), tenant, ids, f.User)
 	if err != nil {
 		return nil, fmt.Errorf("list own approvals: %w", err)
 	}
@@ -91,7 +91,7 @@ func (s *Store) rateGates(ctx context.Context, tenant uuid.UUID, all []WaitingGa
 			}
 		}
 	}
-	rows, err := s.q.PatchesByArtifact(ctx, s.pool, tenant, artifacts)
+	rows, err := s.q.PatchesByArtifact(ctx, s.reads(tenant), tenant, artifacts)
 	if err != nil {
 		return fmt.Errorf("load parsed patches: %w", err)
 	}

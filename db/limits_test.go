@@ -55,7 +55,7 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 	second := &world{World: drive.New(t, d, drive.Options{Store: first.Store, Tenant: "second", Policy: "schema: 1\nversion: limits\n" + limitsOwn + "\n"}), db: d}
 	var stores []*db.Store
 	for range replicas {
-		s := got(db.Open(t.Context(), db.Options{URL: d.EngineURL, Timing: db.Timing{BackoffScale: 0.01}, MaxConns: 4}))(t)
+		s := got(db.Open(t.Context(), db.Options{URL: d.EngineURL, AppURL: d.AppURL, Timing: db.Timing{BackoffScale: 0.01}, MaxConns: 4}))(t)
 		t.Cleanup(s.Close)
 		stores = append(stores, s)
 	}

@@ -34,13 +34,13 @@ func Views() []View { return []View{ViewWaiting, ViewRunning, ViewFailed, ViewSt
 func (s *Store) inView(ctx context.Context, tenant uuid.UUID, v View) (ids []uuid.UUID, err error) {
 	switch v {
 	case ViewWaiting:
-		ids, err = s.q.WaitingForPeople(ctx, s.pool, tenant, CountMost+1)
+		ids, err = s.q.WaitingForPeople(ctx, s.reads(tenant), tenant, CountMost+1)
 	case ViewRunning:
-		ids, err = s.q.WorkedOn(ctx, s.pool, tenant, false, CountMost+1)
+		ids, err = s.q.WorkedOn(ctx, s.reads(tenant), tenant, false, CountMost+1)
 	case ViewFailed:
-		ids, err = s.q.FailedToday(ctx, s.pool, tenant, CountMost+1)
+		ids, err = s.q.FailedToday(ctx, s.reads(tenant), tenant, CountMost+1)
 	case ViewStuck:
-		ids, err = s.q.WorkedOn(ctx, s.pool, tenant, true, CountMost+1)
+		ids, err = s.q.WorkedOn(ctx, s.reads(tenant), tenant, true, CountMost+1)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list runs of the view %q: %w", v, err)
@@ -55,7 +55,7 @@ func (s *Store) among(ctx context.Context, tenant uuid.UUID, f RunFilter) ([]uui
 		return nil, err
 	}
 	at, id := f.Before.down()
-	return s.q.RunsAmong(ctx, s.pool, sqlc.RunsAmongParams{
+	return s.q.RunsAmong(ctx, s.reads(tenant), sqlc.RunsAmongParams{
 		TenantID: tenant, Ids: ids, State: string(f.State), TaskID: pointer(f.Task), RepositoryID: pointer(f.Repository), Query: f.Query,
 		Active: f.Active, BeforeAt: at, BeforeID: id, Count: f.Limit,
 	})
@@ -71,7 +71,7 @@ func (s *Store) CountRuns(ctx context.Context, tenant uuid.UUID, f RunFilter) (i
 		}
 		return len(ids), nil
 	}
-	n, err := s.q.CountRuns(ctx, s.pool, sqlc.CountRunsParams{
+	n, err := s.q.CountRuns(ctx, s.reads(tenant), sqlc.CountRunsParams{
 		TenantID: tenant, State: string(f.State), TaskID: pointer(f.Task), RepositoryID: pointer(f.Repository), Query: f.Query, Most: CountMost + 1,
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) CountRuns(ctx context.Context, tenant uuid.UUID, f RunFilter) (i
 
 // CountTasks counts what Tasks would list on all its pages, up to CountMost.
 func (s *Store) CountTasks(ctx context.Context, tenant uuid.UUID, f TaskFilter) (int, error) {
-	n, err := s.q.CountTasks(ctx, s.pool, sqlc.CountTasksParams{
+	n, err := s.q.CountTasks(ctx, s.reads(tenant), sqlc.CountTasksParams{
 		TenantID: tenant, State: string(f.State), RepositoryID: pointer(f.Repository), RequestedBy: pointer(f.RequestedBy), Query: f.Query, Most: CountMost + 1,
 	})
 	if err != nil {

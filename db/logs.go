@@ -50,7 +50,7 @@ func (i LogInfo) Lines() int64 {
 
 // Log says where one log stands; fault.NotFound where the run never had such a lease. A log in which nothing was printed has no bytes.
 func (s *Store) Log(ctx context.Context, key LogKey) (LogInfo, error) {
-	r, err := s.q.PageLog(ctx, s.pool, key.Tenant, key.Run, key.Lease, key.Call)
+	r, err := s.q.PageLog(ctx, s.reads(key.Tenant), key.Tenant, key.Run, key.Lease, key.Call)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return LogInfo{}, fault.New(fault.NotFound, "There is no such log here.")
 	}
@@ -69,7 +69,7 @@ func open(last []byte) bool { return len(last) > 0 && last[0] != '\n' }
 
 // LogList lists the newest logs of a run in which something was printed, at most limit, in the order in which they began.
 func (s *Store) LogList(ctx context.Context, tenant, id uuid.UUID, limit int32) ([]LogInfo, error) {
-	rows, err := s.q.PageLogList(ctx, s.pool, tenant, id, limit)
+	rows, err := s.q.PageLogList(ctx, s.reads(tenant), tenant, id, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list logs: %w", err)
 	}
@@ -97,7 +97,7 @@ type LogPart struct {
 
 // LogParts reads at most limit chunks of a log behind a place, in order; each holds at most 64 KiB.
 func (s *Store) LogParts(ctx context.Context, key LogKey, after LogPlace, limit int32) ([]LogPart, error) {
-	rows, err := s.q.PageLogChunks(ctx, s.pool, sqlc.PageLogChunksParams{
+	rows, err := s.q.PageLogChunks(ctx, s.reads(key.Tenant), sqlc.PageLogChunksParams{
 		TenantID: key.Tenant, RunID: key.Run, LeaseID: key.Lease, CallID: key.Call, LineEnd: after.Line, ID: after.ID, Count: limit,
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ type LogChunk struct {
 // Logs lists at most limit chunks of a run's output after a position, in the order in which they were stored. With a lease
 // in the key they are those of one log.
 func (s *Store) Logs(ctx context.Context, key LogKey, after int64, limit int32) ([]LogChunk, error) {
-	rows, err := s.q.PageLogs(ctx, s.pool, sqlc.PageLogsParams{
+	rows, err := s.q.PageLogs(ctx, s.reads(key.Tenant), sqlc.PageLogsParams{
 		TenantID: key.Tenant, RunID: key.Run, After: after, LeaseID: pointer(key.Lease), CallID: key.Call, Count: limit,
 	})
 	if err != nil {

@@ -162,7 +162,7 @@ func (s *Store) Observe(ctx context.Context, h Holder, identity, outcome string,
 
 // Operations lists a run's external effects in the order of their intents.
 func (s *Store) Operations(ctx context.Context, ref Ref) ([]Operation, error) {
-	rows, err := s.q.RunOperations(ctx, s.pool, ref.Tenant, ref.Run)
+	rows, err := s.q.RunOperations(ctx, s.reads(ref.Tenant), ref.Tenant, ref.Run)
 	if err != nil {
 		return nil, fmt.Errorf("load operations: %w", err)
 	}

@@ -19,7 +19,7 @@ func TestAPanicInAClaimHoldsNothing(t *testing.T) {
 	got(w.Run(t.Context(), drive.Ordinary()))(t)
 	got(w.Run(t.Context(), drive.Ordinary()))(t)
 	var broken atomic.Bool
-	s := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL, MaxConns: 1, Observer: db.Observer{HeldBack: func(string, int) {
+	s := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL, AppURL: w.db.AppURL, MaxConns: 1, Observer: db.Observer{HeldBack: func(string, int) {
 		if broken.Load() {
 			panic("a bad row")
 		}

@@ -202,14 +202,14 @@ type PolicyInfo struct {
 
 // Policies lists the tenant's versions, the newest and what is in force first, and the change that waits, if one does.
 func (s *Store) Policies(ctx context.Context, tenant uuid.UUID, most int) (all []PolicyInfo, waits *PolicyInfo, err error) {
-	rows, err := s.q.PolicyVersions(ctx, s.pool, tenant, int32(most))
+	rows, err := s.q.PolicyVersions(ctx, s.reads(tenant), tenant, int32(most))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list policies: %w", err)
 	}
 	for i, r := range rows {
 		all = append(all, PolicyInfo{Version: r.Version, At: r.CreatedAt.UTC(), By: r.CreatedBy, ConfirmedBy: r.ConfirmedBy, Reason: r.Reason, Bytes: int(r.Bytes), InForce: i == 0})
 	}
-	p, err := s.q.PolicyProposal(ctx, s.pool, tenant)
+	p, err := s.q.PolicyProposal(ctx, s.reads(tenant), tenant)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return all, nil, nil
 	}
@@ -221,14 +221,14 @@ func (s *Store) Policies(ctx context.Context, tenant uuid.UUID, most int) (all [
 
 // PolicyDocument is the text of a version; of the one that waits, too. The defaults are a version without a text.
 func (s *Store) PolicyDocument(ctx context.Context, tenant uuid.UUID, version string) (string, error) {
-	doc, err := s.q.PolicyVersion(ctx, s.pool, tenant, version)
+	doc, err := s.q.PolicyVersion(ctx, s.reads(tenant), tenant, version)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return doc, translate(err, "version of the policy")
 	}
 	if version == policy.DefaultVersion {
 		return "", nil
 	}
-	p, err := s.q.PolicyProposal(ctx, s.pool, tenant)
+	p, err := s.q.PolicyProposal(ctx, s.reads(tenant), tenant)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && p.Version != version {
 		return "", notFound("version of the policy")
 	}

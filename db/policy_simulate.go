@@ -67,7 +67,7 @@ func (s *Store) SimulatePolicy(ctx context.Context, tenant uuid.UUID, document s
 	out := Simulation{Against: now.Version, Draft: draft.Version, Kinds: map[policy.ChangeKind]int{}}
 	at, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
 	for most = min(most, MostSimulated); out.Runs < most; {
-		rows, err := s.q.SimulatedRuns(ctx, s.pool, tenant, at, id, int32(min(most-out.Runs, simulatedPage)))
+		rows, err := s.q.SimulatedRuns(ctx, s.reads(tenant), tenant, at, id, int32(min(most-out.Runs, simulatedPage)))
 		if err != nil {
 			return out, fmt.Errorf("read past runs: %w", err)
 		}
@@ -104,7 +104,7 @@ func (s *Store) patchesOf(ctx context.Context, tenant uuid.UUID, rows []sqlc.Sim
 		}
 		ids = append(ids, id)
 	}
-	found, err := s.q.PatchesByArtifact(ctx, s.pool, tenant, ids)
+	found, err := s.q.PatchesByArtifact(ctx, s.reads(tenant), tenant, ids)
 	if err != nil {
 		return nil, fmt.Errorf("load parsed patches: %w", err)
 	}

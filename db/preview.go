@@ -116,7 +116,7 @@ func (s *Store) approvers(ctx context.Context, in Request, f policy.Facts, p *Ta
 	for _, k := range kinds {
 		asked = append(asked, string(p.Rules.Gates.For(k).Role))
 	}
-	rows, err := s.q.MembersWithRoles(ctx, s.pool, in.Tenant, asked)
+	rows, err := s.q.MembersWithRoles(ctx, s.reads(in.Tenant), in.Tenant, asked)
 	if err != nil {
 		return fmt.Errorf("list who may approve: %w", err)
 	}
@@ -147,7 +147,7 @@ func (s *Store) placeOf(ctx context.Context, tenant, requester, repository uuid.
 	route.Requires = route.Of(string(run.PhaseExecute))
 	item := schedule.Item{Tenant: tenant, User: requester, Repository: repository, Phase: string(run.PhaseExecute), Route: route, Risk: f.Risk,
 		Rank: schedule.Rank(state.Now, route.Priority, s.timing.Aging), Since: state.Now}
-	row, err := s.q.AheadOfNew(ctx, s.pool, item.Phase, route.Queue, tenant, item.Rank)
+	row, err := s.q.AheadOfNew(ctx, s.reads(tenant), item.Phase, route.Queue, tenant, item.Rank)
 	if err != nil {
 		return nil, fmt.Errorf("count who goes first: %w", err)
 	}
@@ -169,7 +169,7 @@ func (s *Store) placeOf(ctx context.Context, tenant, requester, repository uuid.
 }
 
 func (s *Store) lastRuns(ctx context.Context, tenant, repository uuid.UUID) (*LastRuns, error) {
-	rows, err := s.q.FinishedLately(ctx, s.pool, tenant, repository, lastRuns)
+	rows, err := s.q.FinishedLately(ctx, s.reads(tenant), tenant, repository, lastRuns)
 	if err != nil {
 		return nil, fmt.Errorf("look at the repository's last runs: %w", err)
 	}

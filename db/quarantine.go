@@ -70,7 +70,7 @@ func (s *Store) AsideRuns(ctx context.Context, by string) (map[uuid.UUID]bool, e
 
 // AsideOf says why a run was set aside; nil where it was not.
 func (s *Store) AsideOf(ctx context.Context, ref Ref) (*Aside, error) {
-	r, err := s.q.SetAsideOf(ctx, s.pool, ref.Tenant, ref.Run)
+	r, err := s.q.SetAsideOf(ctx, s.reads(ref.Tenant), ref.Tenant, ref.Run)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

@@ -65,7 +65,7 @@ func (t TaskInfo) Cursor() Cursor { return Cursor{t.CreatedAt, t.ID} }
 // Tasks lists tasks, the newest first.
 func (s *Store) Tasks(ctx context.Context, tenant uuid.UUID, f TaskFilter) ([]TaskInfo, error) {
 	at, id := f.Before.down()
-	ids, err := s.q.PageTasks(ctx, s.pool, sqlc.PageTasksParams{
+	ids, err := s.q.PageTasks(ctx, s.reads(tenant), sqlc.PageTasksParams{
 		TenantID: tenant, State: string(f.State), RepositoryID: pointer(f.Repository), RequestedBy: pointer(f.RequestedBy), Query: f.Query,
 		BeforeAt: at, BeforeID: id, Count: f.Limit,
 	})
@@ -89,7 +89,7 @@ func (s *Store) Task(ctx context.Context, tenant, id uuid.UUID) (TaskInfo, error
 
 // tasks reads tasks by their ids, the newest first.
 func (s *Store) tasks(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]TaskInfo, error) {
-	rows, err := s.q.TasksOfPage(ctx, s.pool, ids, tenant)
+	rows, err := s.q.TasksOfPage(ctx, s.reads(tenant), ids, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
@@ -122,7 +122,7 @@ func taskInfo(t sqlc.Task, repository, requester string) (TaskInfo, error) {
 
 // AnyTask reports whether the tenant ever had a task.
 func (s *Store) AnyTask(ctx context.Context, tenant uuid.UUID) (bool, error) {
-	return s.q.AnyTask(ctx, s.pool, tenant)
+	return s.q.AnyTask(ctx, s.reads(tenant), tenant)
 }
 
 // TaskEventInfo is one event of a task.
@@ -138,7 +138,7 @@ type TaskEventInfo struct {
 
 // TaskEvents lists what happened to a task, in order.
 func (s *Store) TaskEvents(ctx context.Context, tenant, task uuid.UUID) ([]TaskEventInfo, error) {
-	rows, err := s.q.PageTaskEvents(ctx, s.pool, tenant, task)
+	rows, err := s.q.PageTaskEvents(ctx, s.reads(tenant), tenant, task)
 	if err != nil {
 		return nil, fmt.Errorf("list task events: %w", err)
 	}
@@ -198,7 +198,7 @@ func (s *Store) Runs(ctx context.Context, tenant uuid.UUID, f RunFilter) ([]RunI
 		return s.runs(ctx, tenant, ids)
 	}
 	at, id := f.Before.down()
-	ids, err := s.q.PageRuns(ctx, s.pool, sqlc.PageRunsParams{
+	ids, err := s.q.PageRuns(ctx, s.reads(tenant), sqlc.PageRunsParams{
 		TenantID: tenant, State: string(f.State), TaskID: pointer(f.Task), RepositoryID: pointer(f.Repository), Query: f.Query,
 		Active: f.Active, BeforeAt: at, BeforeID: id, Count: f.Limit,
 	})
@@ -215,7 +215,7 @@ func (s *Store) RunsByID(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID)
 
 // RunsOfTask lists a task's runs, the newest first, at most limit.
 func (s *Store) RunsOfTask(ctx context.Context, tenant, task uuid.UUID, limit int32) ([]RunInfo, error) {
-	ids, err := s.q.RunsOfTask(ctx, s.pool, task, tenant, limit)
+	ids, err := s.q.RunsOfTask(ctx, s.reads(tenant), task, tenant, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list runs of a task: %w", err)
 	}
@@ -236,7 +236,7 @@ func (s *Store) RunInfo(ctx context.Context, tenant, id uuid.UUID) (RunInfo, err
 
 // runs reads runs by their ids, the newest first.
 func (s *Store) runs(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]RunInfo, error) {
-	rows, err := s.q.RunsOfPage(ctx, s.pool, ids, tenant)
+	rows, err := s.q.RunsOfPage(ctx, s.reads(tenant), ids, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
@@ -267,7 +267,7 @@ func runInfo(row sqlc.Run) (RunInfo, error) {
 
 // AnyRun reports whether the tenant ever had a run.
 func (s *Store) AnyRun(ctx context.Context, tenant uuid.UUID) (bool, error) {
-	return s.q.AnyRun(ctx, s.pool, tenant)
+	return s.q.AnyRun(ctx, s.reads(tenant), tenant)
 }
 
 // EventInfo is one event of a run's log as pages and API show it.
@@ -287,7 +287,7 @@ type EventInfo struct {
 
 // Events lists at most limit events of a run after a sequence number, in order.
 func (s *Store) Events(ctx context.Context, tenant, id uuid.UUID, after int64, limit int32) ([]EventInfo, error) {
-	rows, err := s.q.RunEvents(ctx, s.pool, tenant, id, after, limit)
+	rows, err := s.q.RunEvents(ctx, s.reads(tenant), tenant, id, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
@@ -307,7 +307,7 @@ func eventInfo(r sqlc.RunEventsRow) EventInfo {
 
 // LastEvent reads the newest event of a kind; false where there is none.
 func (s *Store) LastEvent(ctx context.Context, tenant, id uuid.UUID, kind run.Kind) (EventInfo, bool, error) {
-	r, err := s.q.LastEvent(ctx, s.pool, tenant, id, string(kind))
+	r, err := s.q.LastEvent(ctx, s.reads(tenant), tenant, id, string(kind))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return EventInfo{}, false, nil
 	}
@@ -323,7 +323,7 @@ func (s *Store) LastEvent(ctx context.Context, tenant, id uuid.UUID, kind run.Ki
 // LastVerification reads the newest event by which a worker began to verify a run; false where none did. The log, which may be long,
 // is looked through only where there is one.
 func (s *Store) LastVerification(ctx context.Context, tenant, id uuid.UUID) (EventInfo, bool, error) {
-	ever, err := s.q.WasVerified(ctx, s.pool, id, tenant)
+	ever, err := s.q.WasVerified(ctx, s.reads(tenant), id, tenant)
 	if err != nil {
 		return EventInfo{}, false, fmt.Errorf("look for a verification: %w", err)
 	}
@@ -335,7 +335,7 @@ func (s *Store) LastVerification(ctx context.Context, tenant, id uuid.UUID) (Eve
 
 // JudgeArtifact is the report of the newest verdict in the run's log, "" before there is one.
 func (s *Store) JudgeArtifact(ctx context.Context, tenant, id uuid.UUID) (string, error) {
-	a, err := s.q.JudgeArtifact(ctx, s.pool, tenant, id)
+	a, err := s.q.JudgeArtifact(ctx, s.reads(tenant), tenant, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil
 	}

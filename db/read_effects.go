@@ -19,7 +19,7 @@ type TimedOperation struct {
 
 // LatestOperations lists at most limit external effects of a run, the newest first.
 func (s *Store) LatestOperations(ctx context.Context, ref Ref, limit int32) ([]TimedOperation, error) {
-	rows, err := s.q.LatestOperations(ctx, s.pool, ref.Tenant, ref.Run, limit)
+	rows, err := s.q.LatestOperations(ctx, s.reads(ref.Tenant), ref.Tenant, ref.Run, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list the newest operations: %w", err)
 	}
@@ -44,7 +44,7 @@ type ModelCost struct {
 
 // ModelCosts sums up a run's usage by model and source, the dearest model first, at most limit rows.
 func (s *Store) ModelCosts(ctx context.Context, ref Ref, limit int32) ([]ModelCost, error) {
-	rows, err := s.q.RunModels(ctx, s.pool, ref.Tenant, ref.Run, limit)
+	rows, err := s.q.RunModels(ctx, s.reads(ref.Tenant), ref.Tenant, ref.Run, limit)
 	if err != nil {
 		return nil, fmt.Errorf("sum up the models: %w", err)
 	}
@@ -61,7 +61,7 @@ func (s *Store) ModelCosts(ctx context.Context, ref Ref, limit int32) ([]ModelCo
 
 // StepsWithin lists at most limit steps of a run that began at or after one instant and before another.
 func (s *Store) StepsWithin(ctx context.Context, tenant, id uuid.UUID, since, until time.Time, limit int32) ([]StepInfo, error) {
-	rows, err := s.q.StepsWithin(ctx, s.pool, sqlc.StepsWithinParams{TenantID: tenant, RunID: id, Since: since, Until: until, Count: limit})
+	rows, err := s.q.StepsWithin(ctx, s.reads(tenant), sqlc.StepsWithinParams{TenantID: tenant, RunID: id, Since: since, Until: until, Count: limit})
 	if err != nil {
 		return nil, fmt.Errorf("list the steps of a time: %w", err)
 	}

@@ -52,7 +52,7 @@ func (s *Store) Gates(ctx context.Context, tenant uuid.UUID, f GateFilter) ([]Ga
 	for _, state := range f.States {
 		states = append(states, string(state))
 	}
-	ids, err := s.q.PageGates(ctx, s.pool, sqlc.PageGatesParams{
+	ids, err := s.q.PageGates(ctx, s.reads(tenant), sqlc.PageGatesParams{
 		TenantID: tenant, States: states, RunID: pointer(f.Run), AfterAt: f.After.At, AfterID: f.After.ID, Count: f.Limit,
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) Gates(ctx context.Context, tenant uuid.UUID, f GateFilter) ([]Ga
 
 // GatesOfRun lists a run's gates, the oldest first, at most limit.
 func (s *Store) GatesOfRun(ctx context.Context, tenant, run uuid.UUID, limit int32) ([]GateInfo, error) {
-	ids, err := s.q.GatesOfRun(ctx, s.pool, run, tenant, limit)
+	ids, err := s.q.GatesOfRun(ctx, s.reads(tenant), run, tenant, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list gates of a run: %w", err)
 	}
@@ -72,7 +72,7 @@ func (s *Store) GatesOfRun(ctx context.Context, tenant, run uuid.UUID, limit int
 
 // PatchRevisions says for each revision of a run's patch gates which artifact it was about.
 func (s *Store) PatchRevisions(ctx context.Context, tenant, run uuid.UUID) (map[int]string, error) {
-	rows, err := s.q.PatchRevisions(ctx, s.pool, tenant, run)
+	rows, err := s.q.PatchRevisions(ctx, s.reads(tenant), tenant, run)
 	if err != nil {
 		return nil, fmt.Errorf("list revisions of a patch: %w", err)
 	}
@@ -102,7 +102,7 @@ func (s *Store) GatesByID(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID
 
 // gates reads gates by their ids, the oldest first.
 func (s *Store) gates(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) ([]GateInfo, error) {
-	rows, err := s.q.GatesOfPage(ctx, s.pool, ids, tenant)
+	rows, err := s.q.GatesOfPage(ctx, s.reads(tenant), ids, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list gates: %w", err)
 	}
@@ -143,7 +143,7 @@ type DecisionInfo struct {
 
 // Decisions lists the decisions on all revisions of the gates, oldest first.
 func (s *Store) Decisions(ctx context.Context, tenant uuid.UUID, gates ...uuid.UUID) ([]DecisionInfo, error) {
-	rows, err := s.q.PageDecisions(ctx, s.pool, tenant, gates)
+	rows, err := s.q.PageDecisions(ctx, s.reads(tenant), tenant, gates)
 	if err != nil {
 		return nil, fmt.Errorf("list decisions: %w", err)
 	}
@@ -169,7 +169,7 @@ type RecentGate struct {
 
 // RecentGates lists what was decided lately, the newest first.
 func (s *Store) RecentGates(ctx context.Context, tenant uuid.UUID, limit int32) ([]RecentGate, error) {
-	rows, err := s.q.RecentGates(ctx, s.pool, tenant, limit)
+	rows, err := s.q.RecentGates(ctx, s.reads(tenant), tenant, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list recent gates: %w", err)
 	}
@@ -186,7 +186,7 @@ func (s *Store) MyTurn(ctx context.Context, tenant, user uuid.UUID, roles []poli
 	for _, r := range roles {
 		names = append(names, string(r))
 	}
-	n, err := s.q.CountMyGates(ctx, s.pool, user, tenant, names)
+	n, err := s.q.CountMyGates(ctx, s.reads(tenant), user, tenant, names)
 	if err != nil {
 		return 0, fmt.Errorf("count gates: %w", err)
 	}
@@ -212,7 +212,7 @@ type Standing struct {
 // Standing reads a gate as a decision on it would: same rules, same facts, nothing locked for longer than the look.
 func (s *Store) Standing(ctx context.Context, tenant, gate uuid.UUID, by Decider) (Standing, error) {
 	var out Standing
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := s.readTx(ctx, tenant, func(tx pgx.Tx) error {
 		g, err := s.q.Gate(ctx, tx, tenant, gate)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func (s *Store) Moves(ctx context.Context, tenant, id uuid.UUID, version, most i
 	if version > most {
 		q.Head, q.Tail = most/2, version-most/2
 	}
-	rows, err := s.q.RunMoves(ctx, s.pool, q)
+	rows, err := s.q.RunMoves(ctx, s.reads(tenant), q)
 	if err != nil {
 		return nil, fmt.Errorf("list moves: %w", err)
 	}
@@ -47,7 +47,7 @@ func (s *Store) EventsOf(ctx context.Context, tenant, id uuid.UUID, kinds []run.
 	for _, a := range actors {
 		q.Actors = append(q.Actors, string(a))
 	}
-	rows, err := s.q.RunEventsOf(ctx, s.pool, q)
+	rows, err := s.q.RunEventsOf(ctx, s.reads(tenant), q)
 	if err != nil {
 		return nil, fmt.Errorf("list events of some kinds: %w", err)
 	}

@@ -226,7 +226,7 @@ type WaitingItem struct {
 
 // Waiting lists the tenant's items that have waited longest, each with its reason (R-Q-7).
 func (s *Store) Waiting(ctx context.Context, tenant uuid.UUID, limit int) ([]WaitingItem, error) {
-	rows, err := s.q.WaitingItems(ctx, s.pool, tenant, int32(limit))
+	rows, err := s.q.WaitingItems(ctx, s.reads(tenant), tenant, int32(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list what waits: %w", err)
 	}
@@ -296,7 +296,7 @@ type LeaseInfo struct {
 
 // Leases lists the tenant's leases, the oldest first, at most a thousand.
 func (s *Store) Leases(ctx context.Context, tenant uuid.UUID) ([]LeaseInfo, error) {
-	rows, err := s.q.LeasesOfTenant(ctx, s.pool, tenant)
+	rows, err := s.q.LeasesOfTenant(ctx, s.reads(tenant), tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list leases: %w", err)
 	}

@@ -29,7 +29,7 @@ type AttemptInfo struct {
 
 // Attempts lists a run's attempts in order.
 func (s *Store) Attempts(ctx context.Context, tenant, id uuid.UUID) ([]AttemptInfo, error) {
-	rows, err := s.q.PageAttempts(ctx, s.pool, tenant, id)
+	rows, err := s.q.PageAttempts(ctx, s.reads(tenant), tenant, id)
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
@@ -57,7 +57,7 @@ type StepInfo struct {
 
 // Steps lists at most limit steps of a run after a position, in the order in which the server learned of them.
 func (s *Store) Steps(ctx context.Context, tenant, id uuid.UUID, after int64, limit int32) ([]StepInfo, error) {
-	rows, err := s.q.PageSteps(ctx, s.pool, tenant, id, after, limit)
+	rows, err := s.q.PageSteps(ctx, s.reads(tenant), tenant, id, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list steps: %w", err)
 	}
@@ -70,7 +70,7 @@ func (s *Store) Steps(ctx context.Context, tenant, id uuid.UUID, after int64, li
 
 // LastSteps lists the newest steps of a run, at most limit, in the order in which the server learned of them.
 func (s *Store) LastSteps(ctx context.Context, tenant, id uuid.UUID, limit int32) ([]StepInfo, error) {
-	rows, err := s.q.LastSteps(ctx, s.pool, tenant, id, limit)
+	rows, err := s.q.LastSteps(ctx, s.reads(tenant), tenant, id, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list the last steps: %w", err)
 	}
@@ -83,7 +83,7 @@ func (s *Store) LastSteps(ctx context.Context, tenant, id uuid.UUID, limit int32
 
 // Step reads one step; fault.NotFound where the run has none of that id.
 func (s *Store) Step(ctx context.Context, tenant, id, step uuid.UUID) (StepInfo, error) {
-	r, err := s.q.PageStep(ctx, s.pool, tenant, id, step)
+	r, err := s.q.PageStep(ctx, s.reads(tenant), tenant, id, step)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return StepInfo{}, fault.New(fault.NotFound, "There is no such step here.")
 	}
@@ -128,7 +128,7 @@ type PatchInfo struct {
 
 // Artifacts lists a run's artifacts in the order in which they were stored.
 func (s *Store) Artifacts(ctx context.Context, tenant, id uuid.UUID) ([]ArtifactInfo, error) {
-	rows, err := s.q.PageArtifacts(ctx, s.pool, tenant, id)
+	rows, err := s.q.PageArtifacts(ctx, s.reads(tenant), tenant, id)
 	if err != nil {
 		return nil, fmt.Errorf("list artifacts: %w", err)
 	}
@@ -141,7 +141,7 @@ func (s *Store) Artifacts(ctx context.Context, tenant, id uuid.UUID) ([]Artifact
 
 // Artifact reads one artifact's description; fault.NotFound where the tenant has none of that id.
 func (s *Store) Artifact(ctx context.Context, tenant, id uuid.UUID) (ArtifactInfo, error) {
-	r, err := s.q.PageArtifact(ctx, s.pool, tenant, id)
+	r, err := s.q.PageArtifact(ctx, s.reads(tenant), tenant, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ArtifactInfo{}, fault.New(fault.NotFound, "There is no such artifact here.")
 	}
@@ -181,7 +181,7 @@ type PullFilter struct {
 
 // Pulls lists pull requests, the newest first.
 func (s *Store) Pulls(ctx context.Context, tenant uuid.UUID, f PullFilter) ([]PullInfo, error) {
-	rows, err := s.q.PagePulls(ctx, s.pool, sqlc.PagePullsParams{
+	rows, err := s.q.PagePulls(ctx, s.reads(tenant), sqlc.PagePullsParams{
 		TenantID: tenant, ID: pointer(f.ID), TaskID: pointer(f.Task), RunID: pointer(f.Run), RepositoryID: pointer(f.Repository), Branch: f.Branch,
 	})
 	if err != nil {

@@ -323,7 +323,7 @@ type Repaired struct {
 
 // Repairs lists what was put right around a run, newest first.
 func (s *Store) Repairs(ctx context.Context, ref Ref) ([]Repaired, error) {
-	rows, err := s.q.RepairsOfRun(ctx, s.pool, ref.Tenant, &ref.Run)
+	rows, err := s.q.RepairsOfRun(ctx, s.reads(ref.Tenant), ref.Tenant, &ref.Run)
 	if err != nil {
 		return nil, fmt.Errorf("list repairs: %w", err)
 	}

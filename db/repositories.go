@@ -22,7 +22,7 @@ type ForgeInfo struct {
 
 // Forges lists the tenant's forges by name.
 func (s *Store) Forges(ctx context.Context, tenant uuid.UUID) ([]ForgeInfo, error) {
-	rows, err := s.q.PageForges(ctx, s.pool, tenant)
+	rows, err := s.q.PageForges(ctx, s.reads(tenant), tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list forges: %w", err)
 	}
@@ -67,7 +67,7 @@ func (s *Store) Repository(ctx context.Context, tenant, id uuid.UUID) (Repositor
 }
 
 func (s *Store) repositories(ctx context.Context, tenant uuid.UUID, after string, id *uuid.UUID, limit int32) ([]RepositoryInfo, error) {
-	rows, err := s.q.PageRepositories(ctx, s.pool, tenant, after, id, limit)
+	rows, err := s.q.PageRepositories(ctx, s.reads(tenant), tenant, after, id, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list repositories: %w", err)
 	}
@@ -153,7 +153,7 @@ type WorkerInfo struct {
 
 // Workers lists the workers that may work for the tenant.
 func (s *Store) Workers(ctx context.Context, tenant uuid.UUID) ([]WorkerInfo, error) {
-	rows, err := s.q.PageWorkers(ctx, s.pool, tenant)
+	rows, err := s.q.PageWorkers(ctx, s.reads(tenant), tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list workers: %w", err)
 	}
@@ -176,7 +176,7 @@ func (s *Store) Workers(ctx context.Context, tenant uuid.UUID) ([]WorkerInfo, er
 
 // QueueDepth counts the tenant's READY items and says since when the oldest waits; zero where none does.
 func (s *Store) QueueDepth(ctx context.Context, tenant uuid.UUID) (int64, time.Time, error) {
-	r, err := s.q.QueueDepth(ctx, s.pool, tenant)
+	r, err := s.q.QueueDepth(ctx, s.reads(tenant), tenant)
 	if err != nil {
 		return 0, time.Time{}, fmt.Errorf("look at the queue: %w", err)
 	}

@@ -29,7 +29,9 @@ var LocalForge = uuid.MustParse("01920000-0000-7000-8000-000000000002")
 type Options struct {
 	// URL connects as signalbox_engine.
 	URL string
-	// MaxConns bounds the pool; 0 means 8.
+	// AppURL connects as signalbox_app, as which everything is read that pages and API show of a tenant. Without it such reads fail.
+	AppURL string
+	// MaxConns bounds the engine's connections; 0 means 8. The app has half as many, at least one.
 	MaxConns int32
 	// Timing holds the lease arithmetic; zero fields mean D-14's defaults.
 	Timing Timing
@@ -71,7 +73,10 @@ func (t Timing) withDefaults() Timing {
 
 // Store is the database. Its methods are safe for concurrent use.
 type Store struct {
-	pool    *pgxpool.Pool
+	// pool is the engine's, which sees all tenants. What may be read over it is listed in tenancy_test.go, with the reason.
+	pool *pgxpool.Pool
+	// app sees nothing before a tenant is set: see reads and writes. It is nil where Open got no address of it.
+	app     *pgxpool.Pool
 	q       *sqlc.Queries
 	timing  Timing
 	log     *slog.Logger
@@ -87,14 +92,37 @@ type Store struct {
 
 // Open connects and checks that the schema is there. It applies no migration.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	cfg, err := pgxpool.ParseConfig(o.URL)
+	most := o.MaxConns
+	if most <= 0 {
+		most = 8
+	}
+	pool, err := openPool(ctx, o.URL, most)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, seen: o.Observer, draw: rand.Float64}
+	s.rules.log = o.Log
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if _, err := s.q.Tenant(ctx, pool, DefaultTenant); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("look at the schema (has `signalbox migrate` run?): %w", err)
+	}
+	if err := s.openApp(ctx, o.AppURL, max(most/2, 1)); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.openCommits()
+	return s, nil
+}
+
+func openPool(ctx context.Context, url string, most int32) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("read database address: %w", err)
 	}
-	cfg.MaxConns = max(o.MaxConns, 8)
-	if o.MaxConns > 0 {
-		cfg.MaxConns = o.MaxConns
-	}
+	cfg.MaxConns = most
 	cfg.ConnConfig.RuntimeParams["application_name"] = "signalbox"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "30000"
@@ -109,30 +137,45 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
-	s := &Store{pool: pool, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, seen: o.Observer, draw: rand.Float64}
-	s.rules.log = o.Log
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	return pool, nil
+}
+
+// openApp connects as the role of pages and refuses any that would see every tenant.
+func (s *Store) openApp(ctx context.Context, url string, most int32) error {
+	if url == "" {
+		return nil
 	}
-	if _, err := s.q.Tenant(ctx, pool, DefaultTenant); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("look at the schema (has `signalbox migrate` run?): %w", err)
+	app, err := openPool(ctx, url, most)
+	if err != nil {
+		return err
 	}
-	s.openCommits()
-	return s, nil
+	if err := checkApp(ctx, s.q, app); err != nil {
+		app.Close()
+		return err
+	}
+	s.app = app
+	return nil
 }
 
 // Close carries out what was accepted, then ends all connections.
 func (s *Store) Close() {
 	s.commits.close()
 	s.pool.Close()
+	if s.app != nil {
+		s.app.Close()
+	}
 }
 
 // Timing returns the lease arithmetic that this Store uses.
 func (s *Store) Timing() Timing { return s.timing }
 
-// Ping reports whether the database answers.
-func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+// Ping reports whether the database answers, to either role.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil || s.app == nil {
+		return err
+	}
+	return s.app.Ping(ctx)
+}
 
 // Now returns the database's clock, the only one that leases know.
 func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.q.Now(ctx, s.pool) }
@@ -140,7 +183,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.q.Now(ctx
 // inTx runs do in one READ COMMITTED transaction. A deadlock, a serialisation
 // failure or a lock that was not had in time is tried again, at most three times in all.
 func (s *Store) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
-	return s.patiently(ctx, func() error { return s.tryTx(ctx, do) })
+	return s.patiently(ctx, func() error { return tryTx(ctx, s.pool, pgx.TxOptions{}, do) })
 }
 
 // patiently tries a transaction again, at most three times in all, where it ended by what may be over the next time.
@@ -160,8 +203,8 @@ func (s *Store) patiently(ctx context.Context, try func() error) error {
 	return err
 }
 
-func (s *Store) tryTx(ctx context.Context, do func(tx pgx.Tx) error) (err error) {
-	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{})
+func tryTx(ctx context.Context, pool *pgxpool.Pool, o pgx.TxOptions, do func(tx pgx.Tx) error) (err error) {
+	tx, err := pool.BeginTx(ctx, o)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}

@@ -51,7 +51,7 @@ func (c *creation) try(ctx context.Context) (TaskAck, rings, error) {
 		if !errors.Is(err, errOneAtATime) {
 			return err
 		}
-		return c.s.tryTx(ctx, func(tx pgx.Tx) error {
+		return tryTx(ctx, c.s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 			g, err := c.s.heldGrounds(ctx, tx, rules, c.ask())
 			if err != nil {
 				return err

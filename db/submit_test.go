@@ -117,7 +117,7 @@ func TestSubmittedByManyAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := submitWorld(t, rules)
-			other := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL}))(t)
+			other := got(db.Open(t.Context(), db.Options{URL: w.db.EngineURL, AppURL: w.db.AppURL}))(t)
 			t.Cleanup(other.Close)
 			in := w.audited()
 			acks := make([]db.TaskAck, 8)

@@ -82,7 +82,7 @@ func (s *Store) createToken(ctx context.Context, h sqlc.DBTX, t Token, secret st
 
 // Tokens lists a person's tokens and logins, newest first, also those that have ended.
 func (s *Store) Tokens(ctx context.Context, tenant, user uuid.UUID) ([]Token, error) {
-	rows, err := s.q.ListTokens(ctx, s.pool, &tenant, user)
+	rows, err := s.q.ListTokens(ctx, s.reads(tenant), &tenant, user)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
 	}
@@ -174,7 +174,7 @@ func (s *Store) createWorkerCredential(ctx context.Context, h sqlc.DBTX, c Worke
 
 // WorkerCredentials lists a tenant's credentials, newest first, also revoked ones.
 func (s *Store) WorkerCredentials(ctx context.Context, tenant uuid.UUID) ([]WorkerCredential, error) {
-	rows, err := s.q.ListWorkerCredentials(ctx, s.pool, &tenant)
+	rows, err := s.q.ListWorkerCredentials(ctx, s.reads(tenant), &tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list worker credentials: %w", err)
 	}

@@ -45,7 +45,7 @@ type Member struct {
 
 // turns reads what is said about some gates, as the person sees it.
 func (s *Store) turns(ctx context.Context, tenant uuid.UUID, gates []uuid.UUID, user uuid.UUID) (map[uuid.UUID]Turn, error) {
-	rows, err := s.q.TurnsOf(ctx, s.pool, tenant, gates)
+	rows, err := s.q.TurnsOf(ctx, s.reads(tenant), tenant, gates)
 	if err != nil {
 		return nil, fmt.Errorf("read whose turn it is: %w", err)
 	}
@@ -75,7 +75,7 @@ func (s *Store) Turn(ctx context.Context, tenant, gate, user uuid.UUID) (Turn, e
 
 // Deciders lists who holds the role, by name, at most 200.
 func (s *Store) Deciders(ctx context.Context, tenant uuid.UUID, role policy.Role) ([]Member, error) {
-	rows, err := s.q.Deciders(ctx, s.pool, tenant, string(role))
+	rows, err := s.q.Deciders(ctx, s.reads(tenant), tenant, string(role))
 	if err != nil {
 		return nil, fmt.Errorf("list who may decide: %w", err)
 	}

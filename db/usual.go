@@ -44,14 +44,14 @@ func (s *Store) MeasuresOf(ctx context.Context, tenant uuid.UUID, runs []RunInfo
 			repositories = append(repositories, r.Repository)
 		}
 	}
-	usual, err := s.q.UsualRuns(ctx, s.pool, tenant, repositories)
+	usual, err := s.q.UsualRuns(ctx, s.reads(tenant), tenant, repositories)
 	if err != nil {
 		return m, fmt.Errorf("look at the repositories' usual runs: %w", err)
 	}
 	for _, u := range usual {
 		m.Usual[u.RepositoryID] = UsualRun{time.Duration(u.MiddleMs * float64(time.Millisecond)), int(u.Runs)}
 	}
-	costs, err := s.q.CostsOfRuns(ctx, s.pool, ids, tenant)
+	costs, err := s.q.CostsOfRuns(ctx, s.reads(tenant), ids, tenant)
 	if err != nil {
 		return m, fmt.Errorf("sum up what the runs cost: %w", err)
 	}

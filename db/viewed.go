@@ -31,18 +31,18 @@ func (s *Store) MarkViewed(ctx context.Context, v Viewer, path, digest string) e
 		return fmt.Errorf("mark a file as viewed: %w", err)
 	}
 	key := sha256.Sum256([]byte(path))
-	return wrap("mark a file as viewed", s.q.MarkViewed(ctx, s.pool, sqlc.MarkViewedParams{TenantID: v.Tenant, UserID: v.User, RunID: v.Run, PathKey: key[:], Digest: content}))
+	return wrap("mark a file as viewed", s.q.MarkViewed(ctx, s.writes(v.Tenant), sqlc.MarkViewedParams{TenantID: v.Tenant, UserID: v.User, RunID: v.Run, PathKey: key[:], Digest: content}))
 }
 
 // UnmarkViewed takes the mark back; taking back none is no error.
 func (s *Store) UnmarkViewed(ctx context.Context, v Viewer, path string) error {
 	key := sha256.Sum256([]byte(path))
-	return wrap("take back that a file was viewed", s.q.UnmarkViewed(ctx, s.pool, v.Tenant, v.User, v.Run, key[:]))
+	return wrap("take back that a file was viewed", s.q.UnmarkViewed(ctx, s.writes(v.Tenant), v.Tenant, v.User, v.Run, key[:]))
 }
 
 // Viewed reads what a person has viewed of a run, of all its patches.
 func (s *Store) Viewed(ctx context.Context, v Viewer) (Viewed, error) {
-	rows, err := s.q.ViewedFiles(ctx, s.pool, v.Tenant, v.User, v.Run)
+	rows, err := s.q.ViewedFiles(ctx, s.reads(v.Tenant), v.Tenant, v.User, v.Run)
 	if err != nil {
 		return nil, fmt.Errorf("read what was viewed: %w", err)
 	}

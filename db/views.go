@@ -34,7 +34,7 @@ type ViewKey struct {
 
 // SavedViews lists a person's views of a list by name.
 func (s *Store) SavedViews(ctx context.Context, tenant, user uuid.UUID, l List) ([]SavedView, error) {
-	rows, err := s.q.SavedViews(ctx, s.pool, tenant, user, string(l))
+	rows, err := s.q.SavedViews(ctx, s.reads(tenant), tenant, user, string(l))
 	if err != nil {
 		return nil, fmt.Errorf("list saved views: %w", err)
 	}
@@ -55,7 +55,7 @@ func (s *Store) SaveView(ctx context.Context, k ViewKey, query string) error {
 	case len(query) > 2000:
 		return fault.New(fault.Invalid, "Nothing was saved: the filters are longer than 2,000 characters.").WithField("query")
 	}
-	n, err := s.q.SaveView(ctx, s.pool, sqlc.SaveViewParams{TenantID: k.Tenant, UserID: k.User, List: string(k.List), Name: k.Name, Query: query, Most: mostViews})
+	n, err := s.q.SaveView(ctx, s.writes(k.Tenant), sqlc.SaveViewParams{TenantID: k.Tenant, UserID: k.User, List: string(k.List), Name: k.Name, Query: query, Most: mostViews})
 	if err != nil {
 		return translate(fmt.Errorf("save a view: %w", err), "view")
 	}
@@ -67,5 +67,5 @@ func (s *Store) SaveView(ctx context.Context, k ViewKey, query string) error {
 
 // DeleteView forgets a view; deleting none is no error.
 func (s *Store) DeleteView(ctx context.Context, k ViewKey) error {
-	return wrap("delete a view", s.q.DeleteView(ctx, s.pool, k.Tenant, k.User, string(k.List), k.Name))
+	return wrap("delete a view", s.q.DeleteView(ctx, s.writes(k.Tenant), k.Tenant, k.User, string(k.List), k.Name))
 }

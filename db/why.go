@@ -25,14 +25,14 @@ type Wait struct {
 
 // Why says truthfully why a run waits for a worker, decided by the same rules by which claims are (R-Q-7).
 func (s *Store) Why(ctx context.Context, tenant, id uuid.UUID) (Wait, error) {
-	until, err := s.q.RunWaits(ctx, s.pool, tenant, id)
+	until, err := s.q.RunWaits(ctx, s.reads(tenant), tenant, id)
 	if err == nil {
 		return Wait{Until: until.UTC()}, nil
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return Wait{}, fmt.Errorf("look at the delays: %w", err)
 	}
-	row, err := s.q.WaitingItem(ctx, s.pool, tenant, id)
+	row, err := s.q.WaitingItem(ctx, s.reads(tenant), tenant, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s.asideWait(ctx, Ref{tenant, id})
 	}

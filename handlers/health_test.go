@@ -79,7 +79,7 @@ func TestProbes(t *testing.T) {
 	must(t, err)
 	fails(t, w.handler(), "schema", "signalbox migrate")
 
-	gone := got(db.Open(t.Context(), db.Options{URL: w.data.EngineURL, MaxConns: 1}))(t)
+	gone := got(db.Open(t.Context(), db.Options{URL: w.data.EngineURL, AppURL: w.data.AppURL, MaxConns: 1}))(t)
 	away := got(handlers.New(handlers.Options{Store: gone, Hub: w.hub, Artifacts: w.artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32)}))(t)
 	gone.Close()
 	fails(t, away, "database", "no answer")

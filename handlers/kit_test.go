@@ -83,7 +83,7 @@ func newWorld(t *testing.T) *world {
 	ctx := t.Context()
 	var err error
 	// No test here waits for the end of a lease, and none is to lose one because the machine is slow.
-	w.store, err = db.Open(ctx, db.Options{URL: w.data.EngineURL, MaxConns: 12, Timing: db.Timing{LeaseTTL: 10 * time.Minute, BackoffScale: 0.01}})
+	w.store, err = db.Open(ctx, db.Options{URL: w.data.EngineURL, AppURL: w.data.AppURL, MaxConns: 12, Timing: db.Timing{LeaseTTL: 10 * time.Minute, BackoffScale: 0.01}})
 	must(t, err)
 	t.Cleanup(w.store.Close)
 	log := slog.New(slog.NewJSONHandler(w.log, nil))

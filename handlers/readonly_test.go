@@ -86,11 +86,14 @@ type frozen struct{ url string }
 
 func (w *world) frozen(t *testing.T) frozen {
 	t.Helper()
-	u := got(url.Parse(w.data.EngineURL))(t)
-	q := u.Query()
-	q.Set("default_transaction_read_only", "on")
-	u.RawQuery = q.Encode()
-	store := got(db.Open(t.Context(), db.Options{URL: u.String(), MaxConns: 8}))(t)
+	refusing := func(address string) string {
+		u := got(url.Parse(address))(t)
+		q := u.Query()
+		q.Set("default_transaction_read_only", "on")
+		u.RawQuery = q.Encode()
+		return u.String()
+	}
+	store := got(db.Open(t.Context(), db.Options{URL: refusing(w.data.EngineURL), AppURL: refusing(w.data.AppURL), MaxConns: 8}))(t)
 	t.Cleanup(store.Close)
 	// It does refuse.
 	if _, err := store.SaveProvider(t.Context(), db.Provider{Name: "x", Issuer: "https://x.example", Groups: map[string][]policy.Role{}}); err == nil || !strings.Contains(err.Error(), "read-only") {

@@ -41,14 +41,14 @@ func newShell(t *testing.T) *shell {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	s := &shell{t: t, url: "http://" + listener.Addr().String(), env: map[string]string{}}
-	s.store, err = db.Open(t.Context(), db.Options{URL: d.EngineURL, MaxConns: 2})
+	s.store, err = db.Open(t.Context(), db.Options{URL: d.EngineURL, AppURL: d.AppURL, MaxConns: 2})
 	must(t, err)
 	t.Cleanup(s.store.Close)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- serveProduct(ctx, product{Listener: listener, Log: slog.New(slog.DiscardHandler), Config: config.Server{
-			PublicURL: s.url, DatabaseURL: config.NewSecret(d.EngineURL), ArtifactURL: "file://" + filepath.Join(t.TempDir(), "blobs"),
+			PublicURL: s.url, DatabaseURL: config.NewSecret(d.EngineURL), DatabaseAppURL: config.NewSecret(d.AppURL), ArtifactURL: "file://" + filepath.Join(t.TempDir(), "blobs"),
 			SessionKey: config.NewSecret(strings.Repeat("k", 32)), ReaperTick: 100 * time.Millisecond, ShutdownGrace: 5 * time.Second,
 		}})
 	}()

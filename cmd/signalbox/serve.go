@@ -116,7 +116,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	}
 	counted := metrics.New(version(), p.Log)
 	store, err := db.Open(ctx, db.Options{
-		URL: cfg.DatabaseURL.Reveal(), Log: p.Log, MaxConns: 24, Observer: counted.Observer(),
+		URL: cfg.DatabaseURL.Reveal(), AppURL: cfg.DatabaseAppURL.Reveal(), Log: p.Log, MaxConns: 24, Observer: counted.Observer(),
 		Timing: db.Timing{LeaseTTL: cfg.LeaseTTL, CancelGrace: cfg.CancelGrace, BackoffScale: cfg.BackoffScale},
 	})
 	if err != nil {

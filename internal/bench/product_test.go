@@ -84,7 +84,7 @@ func start(b *testing.B) *product {
 	p.must(err, "make the log")
 	b.Cleanup(func() { p.must(file.Close(), "close the log") })
 	log := slog.New(slog.NewJSONHandler(file, nil))
-	store, err := db.Open(ctx, db.Options{URL: data.EngineURL, MaxConns: 24, Timing: db.Timing{LeaseTTL: leaseTTL, BackoffScale: noWait}, Log: log})
+	store, err := db.Open(ctx, db.Options{URL: data.EngineURL, AppURL: data.AppURL, MaxConns: 24, Timing: db.Timing{LeaseTTL: leaseTTL, BackoffScale: noWait}, Log: log})
 	p.must(err, "open the store")
 	b.Cleanup(store.Close)
 	p.world = drive.New(b, data, drive.Options{Store: store})

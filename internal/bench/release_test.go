@@ -118,7 +118,7 @@ func serve(r *rig.Rig) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.Dir, "LANG=C.UTF-8",
-		"SIGNALBOX_ADDR=" + strings.TrimPrefix(r.URL, "http://"), "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL,
+		"SIGNALBOX_ADDR=" + strings.TrimPrefix(r.URL, "http://"), "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL, "SIGNALBOX_DATABASE_APP_URL=" + r.Database.AppURL,
 		"SIGNALBOX_ARTIFACT_URL=file://" + filepath.Join(r.Dir, "artifacts"), "SIGNALBOX_LOCAL_FORGE=" + filepath.Join(r.Dir, "forge"),
 		"SIGNALBOX_SESSION_KEY=" + strings.Repeat("k", 32), "SIGNALBOX_LEASE_TTL=" + killTTL.String(), "SIGNALBOX_BACKOFF_SCALE=0.0001",
 	}

@@ -27,7 +27,7 @@ type Server struct {
 	MetricsAddr string `env:"SIGNALBOX_METRICS_ADDR" doc:"Second address to listen on, host:port, for /metrics, /healthz and /readyz; empty for none. Keep it where only your monitoring reaches it."`
 
 	DatabaseURL      Secret `env:"SIGNALBOX_DATABASE_URL" required:"serve" doc:"Postgres address of the role signalbox_engine."`
-	DatabaseAppURL   Secret `env:"SIGNALBOX_DATABASE_APP_URL" doc:"Postgres address of the role signalbox_app (reads for pages); the engine's address where empty."`
+	DatabaseAppURL   Secret `env:"SIGNALBOX_DATABASE_APP_URL" required:"serve" doc:"Postgres address of the role signalbox_app, as which pages and API read: it sees one tenant at a time."`
 	DatabaseOwnerURL Secret `env:"SIGNALBOX_DATABASE_OWNER_URL" required:"migrate" doc:"Postgres address of the role signalbox_owner; only migrations use it."`
 
 	ArtifactURL  string   `env:"SIGNALBOX_ARTIFACT_URL" required:"serve" doc:"Where artifacts are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`

@@ -114,7 +114,7 @@ func TestTheDatabaseCrashes(t *testing.T) {
 	w := &world{World: drive.New(t, d, drive.Options{Timing: db.Timing{LeaseTTL: 10 * time.Minute, BackoffScale: 0.01}}), db: d}
 	// The store that reaps has the short lease time, so that only what this test is about depends on the clock.
 	const ttl = 8 * time.Second
-	store := got(db.Open(t.Context(), db.Options{URL: d.EngineURL, Timing: db.Timing{LeaseTTL: ttl, BackoffScale: 0.01}}))(t)
+	store := got(db.Open(t.Context(), db.Options{URL: d.EngineURL, AppURL: d.AppURL, Timing: db.Timing{LeaseTTL: ttl, BackoffScale: 0.01}}))(t)
 	t.Cleanup(store.Close)
 	reaper := func() *control.Reaper {
 		return &control.Reaper{Store: store, StopGrace: grace, Silent: time.Hour, Patience: time.Hour}

@@ -150,7 +150,7 @@ func (d *Dev) startDatabase(ctx context.Context) error {
 	if err := migrations.Up(ctx, d.postgres.URL(pgserver.Owner, pgserver.Database)); err != nil {
 		return err
 	}
-	d.store, err = db.Open(ctx, db.Options{URL: d.postgres.URL(pgserver.Engine, pgserver.Database), MaxConns: 2, Log: d.log})
+	d.store, err = db.Open(ctx, db.Options{URL: d.postgres.URL(pgserver.Engine, pgserver.Database), AppURL: d.postgres.URL(pgserver.App, pgserver.Database), MaxConns: 2, Log: d.log})
 	return err
 }
 

@@ -42,7 +42,7 @@ func TestCommitsWake(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
 	w := drive.New(t, d, drive.Options{})
-	other, err := db.Open(t.Context(), db.Options{URL: d.EngineURL})
+	other, err := db.Open(t.Context(), db.Options{URL: d.EngineURL, AppURL: d.AppURL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -361,6 +361,11 @@ type PausedQueue struct {
 	PausedAt time.Time `json:"paused_at"`
 }
 
+type Person struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	UserID   uuid.UUID `json:"user_id"`
+}
+
 type Policy struct {
 	ID          uuid.UUID  `json:"id"`
 	TenantID    uuid.UUID  `json:"tenant_id"`

@@ -102,7 +102,7 @@ func New(t testing.TB, d dbtest.Database, o Options) *World {
 	}
 	t.Cleanup(w.Owner.Close)
 	if w.Store == nil {
-		if w.Store, err = db.Open(ctx, db.Options{URL: d.EngineURL, Timing: o.Timing, MaxConns: o.MaxConns}); err != nil {
+		if w.Store, err = db.Open(ctx, db.Options{URL: d.EngineURL, AppURL: d.AppURL, Timing: o.Timing, MaxConns: o.MaxConns}); err != nil {
 			t.Fatalf("drive: %v", err)
 		}
 		t.Cleanup(w.Store.Close)

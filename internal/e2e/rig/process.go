@@ -74,7 +74,7 @@ func (p *Process) Launch() {
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.Dir, "LANG=C.UTF-8", "SIGNALBOX_LOG_FORMAT=text",
-		"SIGNALBOX_ADDR=" + p.Address, "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL,
+		"SIGNALBOX_ADDR=" + p.Address, "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL, "SIGNALBOX_DATABASE_APP_URL=" + r.Database.AppURL,
 		"SIGNALBOX_ARTIFACT_URL=file://" + r.path("artifacts"), "SIGNALBOX_LOCAL_FORGE=" + r.path("forge"), "SIGNALBOX_SESSION_KEY=" + sessionKey,
 		"SIGNALBOX_LEASE_TTL=" + t.LeaseTTL.String(), "SIGNALBOX_CANCEL_GRACE=" + t.CancelGrace.String(), "SIGNALBOX_BACKOFF_SCALE=" + fmt.Sprint(t.BackoffScale),
 		"SIGNALBOX_REAPER_TICK=50ms", "SIGNALBOX_OIDC_ALLOW=127.0.0.1:*",

@@ -187,7 +187,7 @@ func (r *Rig) database() {
 func (r *Rig) storage() {
 	t := r.T
 	var err error
-	r.Store, err = db.Open(t.Context(), db.Options{URL: r.Database.EngineURL, Timing: r.options.Timing, MaxConns: 24, Log: r.log.slog})
+	r.Store, err = db.Open(t.Context(), db.Options{URL: r.Database.EngineURL, AppURL: r.Database.AppURL, Timing: r.options.Timing, MaxConns: 24, Log: r.log.slog})
 	r.must(err, "open the store")
 	t.Cleanup(r.Store.Close)
 	r.artifacts, err = artifact.Open(t.Context(), "file://"+r.path("artifacts"))
