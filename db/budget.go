@@ -122,12 +122,12 @@ func (s *Store) TenantDays(ctx context.Context, tenant uuid.UUID, days int) (Ten
 	if err != nil {
 		return TenantDays{}, err
 	}
-	g, err := s.grounds(ctx, s.pool, s.ask(tenant, uuid.Nil, uuid.Nil))
+	now, err := s.Now(ctx)
 	if err != nil {
-		return TenantDays{}, err
+		return TenantDays{}, fmt.Errorf("look at the clock: %w", err)
 	}
 	zone, _ := zoneOf(rules.Budget.TimeZone)
-	begins, ends := dayOf(g.Now, zone)
+	begins, ends := dayOf(now, zone)
 	list, err := s.DayCosts(ctx, tenant, zone.String(), begins.AddDate(0, 0, 1-days), ends)
 	return TenantDays{Zone: zone.String(), DailyMicros: rules.Budget.DailyCents * 10_000, Ends: ends, Days: list}, err
 }

@@ -46,7 +46,7 @@ func newOrders(t *testing.T, bound int, o drive.Options) *orders {
 	x := &orders{world: w, t: t, explorer: interleave.Explorer{Watch: w.superuser(t), Preemptions: bound, Most: most}}
 	for range 2 {
 		g := interleave.NewGate(t, d.EngineURL)
-		s := got(db.Open(t.Context(), db.Options{URL: g.URL(t, d.EngineURL), Timing: db.Timing{BackoffScale: 0.01}, MaxConns: 1}))(t)
+		s := got(db.Open(t.Context(), db.Options{URL: g.URL(t, d.EngineURL), AppURL: g.URL(t, d.AppURL), Timing: db.Timing{BackoffScale: 0.01}, MaxConns: 1}))(t)
 		t.Cleanup(s.Close)
 		p := got(pgxpool.New(t.Context(), g.URL(t, d.OwnerURL)))(t)
 		t.Cleanup(p.Close)

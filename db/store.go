@@ -149,7 +149,7 @@ func (s *Store) openApp(ctx context.Context, url string, most int32) error {
 	if err != nil {
 		return err
 	}
-	if err := checkApp(ctx, s.q, app); err != nil {
+	if err := s.checkApp(ctx, app); err != nil {
 		app.Close()
 		return err
 	}

@@ -54,7 +54,7 @@ func TestRoundTripsOfASubmission(t *testing.T) {
 			t.Parallel()
 			w := submitWorld(t, c.rules)
 			gate := interleave.NewGate(t, w.db.EngineURL)
-			store := got(db.Open(t.Context(), db.Options{URL: gate.URL(t, w.db.EngineURL), MaxConns: 1}))(t)
+			store := got(db.Open(t.Context(), db.Options{URL: gate.URL(t, w.db.EngineURL), AppURL: w.db.AppURL, MaxConns: 1}))(t)
 			t.Cleanup(store.Close)
 			spec := w.spec()
 			spec.Draft = c.draft

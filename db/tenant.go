@@ -10,8 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"signalbox/db/internal/sqlc"
 )
 
 // asTenant is a handle whose every statement is asked as signalbox_app, of one tenant: it sees no other tenant's rows, whatever
@@ -26,7 +24,9 @@ type asTenant struct {
 func (s *Store) reads(tenant uuid.UUID) asTenant { return asTenant{s: s, tenant: tenant} }
 
 // writes is the handle for what the app itself keeps of the tenant: drafts, viewed files, saved views, hints put away.
-func (s *Store) writes(tenant uuid.UUID) asTenant { return asTenant{s: s, tenant: tenant, writes: true} }
+func (s *Store) writes(tenant uuid.UUID) asTenant {
+	return asTenant{s: s, tenant: tenant, writes: true}
+}
 
 // errNoApp is no fault of who asks: this Store was opened for work on all tenants only.
 var errNoApp = errors.New("nothing was read: this store was opened without the address of signalbox_app")
@@ -139,10 +139,10 @@ func (s *Store) readTx(ctx context.Context, tenant uuid.UUID, do func(tx pgx.Tx)
 }
 
 // checkApp refuses an address that leads to a role which would see every tenant.
-func checkApp(ctx context.Context, q *sqlc.Queries, app *pgxpool.Pool) error {
+func (s *Store) checkApp(ctx context.Context, app *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	role, err := q.AppRole(ctx, app)
+	role, err := s.q.AppRole(ctx, app)
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask for the role of pages: %w", err)

@@ -26,9 +26,10 @@ func from(env map[string]string) func(string) (string, bool) {
 // complete is the least that serve needs.
 func complete() map[string]string {
 	return map[string]string{
-		"SIGNALBOX_DATABASE_URL": "postgres://engine:hunter2@db/signalbox",
-		"SIGNALBOX_ARTIFACT_URL": "file:///var/lib/signalbox/artifacts",
-		"SIGNALBOX_SESSION_KEY":  strings.Repeat("k", 32),
+		"SIGNALBOX_DATABASE_URL":     "postgres://engine:hunter2@db/signalbox",
+		"SIGNALBOX_DATABASE_APP_URL": "postgres://app:hunter2@db/signalbox",
+		"SIGNALBOX_ARTIFACT_URL":     "file:///var/lib/signalbox/artifacts",
+		"SIGNALBOX_SESSION_KEY":      strings.Repeat("k", 32),
 	}
 }
 
