@@ -2,6 +2,9 @@
 // generated queries are hidden from everybody else. Store.Apply is the one door
 // through which a run's state changes.
 //
+// What pages and API read of a tenant is asked as signalbox_app through Store.reads, which sees that tenant alone; the rest
+// is asked as signalbox_engine, which sees all, with the tenant in each condition.
+//
 // Every exported method begins and ends its own transaction; no transaction is
 // handed out, and nothing slow happens inside one. Rows are locked in one order:
 // queue item, run, lease, gate, task, audit; cancelling a task locks its run

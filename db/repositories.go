@@ -151,7 +151,7 @@ type WorkerInfo struct {
 	Revoked                bool
 }
 
-// Workers lists the workers that may work for the tenant.
+// Workers lists the workers that may work for the tenant, with the leases that each holds of the tenant's runs.
 func (s *Store) Workers(ctx context.Context, tenant uuid.UUID) ([]WorkerInfo, error) {
 	rows, err := s.q.PageWorkers(ctx, s.reads(tenant), tenant)
 	if err != nil {
