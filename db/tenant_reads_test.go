@@ -29,7 +29,7 @@ import (
 var engineReads = map[string][]string{
 	"who calls is found by the hash of what they show, before there is a tenant": {
 		"GetSession", "LiveSessions", "GetToken", "GetWorkerCredentials", "ListProviders", "GetProvider"},
-	"a person's logins belong to the person and not to a tenant, and lie beside their hashes": {"ListSessions", "ListSignedIn"},
+	"a person's logins belong to the person and not to a tenant, and lie beside their hashes": {"ListSessions", "ListSignedIn", "Retention"},
 	"a worker of the installation names no tenant: it follows from the leases in its hands": {
 		"TenantOfLease", "TenantOfRun", "TenantOfArtifact", "TenantOfRepository", "TenantOfPull"},
 	"commands judge what they move by the same rows that they write, and those that come at once ask once, for all tenants": {
@@ -46,8 +46,8 @@ var engineReads = map[string][]string{
 
 // engineWork are what is handed the engine's connections to ask more than one thing: commands, and the look-ups by which they judge
 // what they move. What a command would decide, which pages foretell, is asked of the same.
-var engineWork = []string{"beat", "contractFacts", "create", "createToken", "createWorkerCredential", "decide", "factsOf", "flush", "grounds", "heldTo",
-	"insertRepository", "judgeFacts", "list", "mayBeLate", "outageOver", "replayed", "resultFacts", "revokeToken", "revokeWorkerCredential", "scheduleFacts",
+var engineWork = []string{"admissionFacts", "beat", "contractFacts", "create", "createToken", "createWorkerCredential", "decide", "factsOf", "flush", "grounds", "heldTo",
+	"insertRepository", "judgeFacts", "list", "mayBeLate", "outageOver", "replayed", "resultFacts", "revokeToken", "revokeWorkerCredential", "rulesFor", "scheduleFacts",
 	"staleHolder", "startFacts", "storedAnswer", "storedPatch", "together", "tryTx"}
 
 // asks finds which queries the package asks, by the handle that they are given, and what else is given the engine's.

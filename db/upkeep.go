@@ -88,7 +88,7 @@ func (s *Store) BudgetUse(ctx context.Context, tenant uuid.UUID) (BudgetUse, err
 	if out.Spent, err = s.TenantCost(ctx, tenant, begins, ends); err != nil {
 		return BudgetUse{}, err
 	}
-	rows, err := s.q.UsedToday(ctx, s.pool, tenant, begins, ends, usedRows)
+	rows, err := s.q.UsedToday(ctx, s.reads(tenant), tenant, begins, ends, usedRows)
 	if err != nil {
 		return BudgetUse{}, fmt.Errorf("add up what was used: %w", err)
 	}

@@ -3280,7 +3280,7 @@ type WaitingRun struct {
 
 // Worker A worker's newest boot.
 type Worker struct {
-	// ActiveLeases Leases it holds now.
+	// ActiveLeases Leases of the tenant's runs that it holds now.
 	ActiveLeases int `json:"active_leases,omitempty,omitzero"`
 
 	// Id `wrk_…`
