@@ -82,7 +82,7 @@ func (s *server) getPolicy(w http.ResponseWriter, r *http.Request) error {
 	if i := slices.IndexFunc(all, func(v db.PolicyInfo) bool { return v.Version == version }); i >= 0 {
 		row = policyRow(all[i])
 	}
-	return s.render(w, r, http.StatusOK, web.PolicyPage(web.PolicyPageData{Shell: s.shell(r), Title: "Policy " + version, Row: &row, Document: doc}))
+	return s.render(w, r, http.StatusOK, web.PolicyPage(web.PolicyPageData{Shell: s.shell(r), Title: "Policy version " + version, Row: &row, Document: doc}))
 }
 
 // getPolicyDiff compares two versions.

@@ -56,7 +56,7 @@ func policyPages() map[string]templ.Component {
 		"policies_empty":   web.PoliciesPage(web.PoliciesPageData{Shell: shell(), InForce: policy.DefaultVersion}),
 		"policies_waits":   web.PoliciesPage(web.PoliciesPageData{Shell: adminShell(), Rows: rows, InForce: "policy-7", MayChange: true, Waits: waits}),
 		"policies_own":     web.PoliciesPage(web.PoliciesPageData{Shell: adminShell(), Rows: rows, InForce: "policy-7", MayChange: true, Waits: &own}),
-		"policy":           web.PolicyPage(web.PolicyPageData{Shell: shell(), Title: "Policy policy-7", Row: &rows[0], Document: policyText}),
+		"policy":           web.PolicyPage(web.PolicyPageData{Shell: shell(), Title: "Policy version policy-7", Row: &rows[0], Document: policyText}),
 		"policy_default":   web.PolicyPage(web.PolicyPageData{Shell: shell(), Title: "The defaults", Row: &web.PolicyRow{Version: policy.DefaultVersion, At: ago(900 * time.Hour)}}),
 		"policy_diff":      web.PolicyPage(web.PolicyPageData{Shell: shell(), Title: "Policy: policy-6 to policy-7", From: "policy-6", To: "policy-7", Versions: []string{"policy-7", "policy-6", policy.DefaultVersion}, Lines: policy.DiffLines(before, policyText)}),
 		"policy_editor":    web.PolicyEditorPage(editor),

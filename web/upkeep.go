@@ -1,6 +1,10 @@
 package web
 
-import "time"
+import (
+	"time"
+
+	"signalbox/web/ui"
+)
 
 // BudgetsPageData says what was used of what policy bounds.
 type BudgetsPageData struct {
@@ -16,6 +20,21 @@ type BudgetsPageData struct {
 	GatesOfOne, PullsOfOne int
 	People, Repositories   []UsedRow
 	Shown                  int
+}
+
+// spentToday goes on after the amount: of how much, and how well it is known.
+func spentToday(d BudgetsPageData) string {
+	words := " of " + Money(d.DailyMicros)
+	if d.DailyMicros == 0 {
+		words = " without a bound (the policy names none under budget.daily_cents)"
+	}
+	if d.Estimated > 0 {
+		words += ", " + Money(d.Estimated) + " of it estimated"
+	}
+	if d.UnknownCalls > 0 {
+		words += "; what " + ui.Count(int(d.UnknownCalls), "call", "calls") + " cost is not known"
+	}
+	return words + "."
 }
 
 // BoundRow is something that puts new work off at Most; 0: no bound.
