@@ -27,6 +27,8 @@ type Person struct {
 	FirstSeen    time.Time
 	LastSignedIn time.Time
 	Disabled     bool
+	// Appointed is why they are an administrator whatever their groups are: by link or configuration, or empty.
+	Appointed string
 }
 
 // Cursor is the person's place in a list.
@@ -71,6 +73,7 @@ func person(r sqlc.GetPersonRow) Person {
 	return Person{
 		ID: r.ID, Name: r.Name, Email: r.Email, Roles: toRoles(r.Roles), Groups: r.Groups, ProviderID: value(r.ProviderID), Provider: r.Provider,
 		FirstSeen: r.CreatedAt, LastSignedIn: r.UpdatedAt, Disabled: r.Disabled,
+		Appointed: r.Appointed,
 	}
 }
 

@@ -138,6 +138,8 @@ type SignIn struct {
 	Name, Email string
 	Groups      []string
 	AuthTime    time.Time
+	// Appointed says that the configuration names this person as an administrator of the installation.
+	Appointed bool
 	// Audit is completed with tenant and person and written with the sign-in; nil writes none.
 	Audit *Audit
 }
@@ -152,7 +154,11 @@ func (s *Store) SignIn(ctx context.Context, in SignIn) (Session, error) {
 			return err
 		}
 		out.User = user
-		out.Tenant, out.TenantName, out.Roles, err = s.memberships(ctx, tx, user, in)
+		why, fresh, err := s.appointment(ctx, tx, user, in.Appointed)
+		if err != nil {
+			return err
+		}
+		out.Tenant, out.TenantName, out.Roles, err = s.memberships(ctx, tx, user, in, why)
 		if err != nil {
 			return err
 		}
@@ -171,6 +177,10 @@ func (s *Store) SignIn(ctx context.Context, in SignIn) (Session, error) {
 		a := *in.Audit
 		a.Tenant, a.By = out.Tenant, run.Actor{Kind: run.Human, ID: user.String(), Name: in.Name}
 		a.ObjectID = typeid.Format(typeid.User, user)
+		if err := s.audit(ctx, tx, &a); err != nil || !fresh {
+			return err
+		}
+		a.Action, a.Detail = "admin.appoint", map[string]any{"by": why}
 		return s.audit(ctx, tx, &a)
 	})
 	if err != nil {
@@ -201,19 +211,25 @@ func (s *Store) person(ctx context.Context, tx pgx.Tx, in SignIn) (uuid.UUID, er
 	return known.UserID, s.q.UpdateUser(ctx, tx, known.UserID, in.Name, in.Email)
 }
 
-// memberships replaces the person's roles in every tenant by those of today's groups (O10).
-func (s *Store) memberships(ctx context.Context, tx pgx.Tx, user uuid.UUID, in SignIn) (uuid.UUID, string, []policy.Role, error) {
+// memberships replaces the person's roles in every tenant by those of today's groups (O10), and by what the person was appointed to.
+func (s *Store) memberships(ctx context.Context, tx pgx.Tx, user uuid.UUID, in SignIn, appointed string) (uuid.UUID, string, []policy.Role, error) {
 	rows, err := s.q.ListGroupRoles(ctx, tx, in.Provider, in.Groups)
 	if err != nil {
 		return uuid.Nil, "", nil, err
 	}
 	roles, groups := map[uuid.UUID][]string{}, map[uuid.UUID][]string{}
 	tenants := []uuid.UUID{}
+	if appointed != "" { // first, so that it is the tenant that the person comes into
+		tenants = append(tenants, DefaultTenant)
+		roles[DefaultTenant] = []string{string(policy.RoleAdmin)}
+	}
 	for _, r := range rows {
 		if !slices.Contains(tenants, r.TenantID) {
 			tenants = append(tenants, r.TenantID)
 		}
-		roles[r.TenantID] = append(roles[r.TenantID], r.Role)
+		if !slices.Contains(roles[r.TenantID], r.Role) {
+			roles[r.TenantID] = append(roles[r.TenantID], r.Role)
+		}
 		groups[r.TenantID] = append(groups[r.TenantID], r.Groups...)
 	}
 	if err := s.q.DeleteOtherMemberships(ctx, tx, user, tenants); err != nil {
@@ -221,8 +237,12 @@ func (s *Store) memberships(ctx context.Context, tx pgx.Tx, user uuid.UUID, in S
 	}
 	for _, tenant := range tenants {
 		slices.Sort(groups[tenant])
+		why := ""
+		if tenant == DefaultTenant {
+			why = appointed
+		}
 		err := s.q.UpsertMembership(ctx, tx, sqlc.UpsertMembershipParams{
-			TenantID: tenant, UserID: user, Roles: roles[tenant], ProviderID: pointer(in.Provider), Groups: slices.Compact(groups[tenant]),
+			TenantID: tenant, UserID: user, Roles: roles[tenant], ProviderID: pointer(in.Provider), Groups: filled(slices.Compact(groups[tenant])), Appointed: why,
 		})
 		if err != nil {
 			return uuid.Nil, "", nil, err

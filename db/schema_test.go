@@ -107,7 +107,7 @@ func TestWordListsAreTheCodesOwn(t *testing.T) {
 	own := map[string]bool{"api_tokens_kind_check": true, "forges_kind_check": true, "tasks_kind_check": true, "runs_stop_signal_check": true,
 		"artifacts_kind_check": true, "patches_scan_check": true, "usages_source_check": true, "fact_sequences_kind_check": true,
 		"feedback_source_check": true, "operations_kind_check": true, "operations_outcome_check": true, "decisions_channel_check": true,
-		"attestations_state_check": true,
+		"attestations_state_check": true, "memberships_appointed_check": true,
 		// Invariants, under test one by one.
 		"runs_leased_check": true, "runs_admitted_check": true, "runs_planned_check": true, "runs_patch_check": true, "runs_judging_check": true,
 		"runs_cancelled_check": true}
@@ -145,7 +145,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	ours := []string{"runs", "run_events", "run_queue", "run_delayed", "run_admissions", "run_leases", "ended_leases", "attempts", "sandboxes", "gates",
 		"gate_revisions", "feedback", "attestations", "policy_decisions", "outbox", "notices", "audit_log", "audit_heads", "feed_cursors",
 		"task_events", "verifications", "patches", "fact_sequences", "tenants", "users", "identities", "sessions", "login_states", "login_codes",
-		"api_tokens", "logout_tokens", "worker_credentials", "worker_enrolments", "control_heartbeat", "repairs", "quarantine"}
+		"api_tokens", "logout_tokens", "worker_credentials", "worker_enrolments", "admin_links", "control_heartbeat", "repairs", "quarantine"}
 	// Rules of other tables that no request can break, with the reason.
 	cannot := map[string]string{
 		"tasks_state_check": "only the reducer sets it", "tasks_max_runs_check": "checked by policy", "tasks_runs_check": "held by the reducer",
@@ -155,7 +155,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		"turns_given_by_fk": "taken from the login", "artifacts_content_key": "a repeat is the same artifact",
 		"steps_lease_call_key": "a repeat is the same step", "operations_identity_key": "a repeat is the same operation",
 		"pull_requests_number_key": "numbered under the repository's lock", "task_templates_name_key": "no request makes templates yet",
-		"idempotency_keys_pk": "a repeat is answered", "memberships_pk": "upserted", "people_pk": "a repeat changes nothing", "group_roles_pk": "upserted", "drafts_pk": "upserted", "viewed_files_pk": "upserted",
+		"idempotency_keys_pk": "a repeat is answered", "memberships_pk": "upserted", "memberships_appointed_check": "only the server sets it", "people_pk": "a repeat changes nothing", "group_roles_pk": "upserted", "drafts_pk": "upserted", "viewed_files_pk": "upserted",
 		"pull_requests_repository_fk": "taken from the run", "pull_requests_task_fk": "taken from the run", "decisions_gate_fk": "the gate is locked before",
 		"worker_boots_worker_fk": "taken from the credential", "paused_queues_pk": "a repeat changes nothing", "paused_queues_queue_check": "checked before",
 		"paused_queues_reason_check": "checked before", "saved_views_pk": "upserted", "saved_views_list_check": "checked before",

@@ -19,6 +19,8 @@ const (
 	PrefixWorker = "sbw_"
 	// PrefixEnrolment is a one-time token that a worker trades for its credential. It opens no route.
 	PrefixEnrolment = "sbe_"
+	// PrefixAdminLink is a one-time link that makes an administrator. It opens no route.
+	PrefixAdminLink = "sba_"
 )
 
 const (
@@ -59,7 +61,7 @@ func digits(n *big.Int, width int) string {
 }
 
 // tokenLike finds what may be a token of ours, also one that was cut off or runs on.
-var tokenLike = regexp.MustCompile(`sb[petw]_[0-9A-Za-z]{16,}`)
+var tokenLike = regexp.MustCompile(`sb[apetw]_[0-9A-Za-z]{16,}`)
 
 // HideTokens takes tokens out of text for a log, such as an address that somebody pasted one into.
 func HideTokens(text string) string {
@@ -72,7 +74,7 @@ func WellFormed(secret string) bool {
 		return false
 	}
 	switch secret[:4] {
-	case PrefixLogin, PrefixToken, PrefixWorker, PrefixEnrolment:
+	case PrefixLogin, PrefixToken, PrefixWorker, PrefixEnrolment, PrefixAdminLink:
 	default:
 		return false
 	}

@@ -25,7 +25,7 @@ var auditFilters = []string{"who", "action", "object", "result", "since", "until
 var auditPresets = map[string][]string{
 	"forced": {"run.force_stop", "run.resume", "gate.bypass", "provider.resume", "login.break_glass"},
 	"access": {"session.start", "session.end", "session.end_others", "session.end_all", "session.end_by_provider", "login.command_line", "token.create", "token.revoke", "worker_credential.create", "worker_credential.revoke",
-		"worker.enrol", "worker_enrolment.create", "worker_enrolment.revoke"},
+		"admin.link", "admin.appoint", "admin.dismiss", "worker.enrol", "worker_enrolment.create", "worker_enrolment.revoke"},
 }
 
 // auditFilter reads the filters, which page, export and API share. zone is that of the times in the address and on the page.

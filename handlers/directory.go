@@ -112,6 +112,9 @@ func (s *server) getPerson(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := web.PersonPageData{Shell: s.shell(r), Person: personRow(p), Rights: rights(p, mappings)}
+	if p.Appointed == db.AppointedByLink {
+		data.DismissKey = db.NewSecret()
+	}
 	gates, err := s.store.Gates(r.Context(), tenant, db.GateFilter{States: []run.GateState{run.GateOpen}, Limit: personGates + 1})
 	if err != nil {
 		return err
@@ -148,6 +151,10 @@ func rights(p db.Person, mappings []db.Mapping) []web.Right {
 			}
 		}
 		switch {
+		case right.Held && role == policy.RoleAdmin && p.Appointed == db.AppointedByLink:
+			right.From = "A one-time link of the server's command line, whatever their groups are"
+		case right.Held && role == policy.RoleAdmin && p.Appointed != "":
+			right.From = "The server's configuration, at each sign-in"
 		case right.Held && len(by) > 0:
 			right.From = "Group " + strings.Join(by, ", ")
 		case right.Held && len(p.Groups) == 0:

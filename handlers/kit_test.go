@@ -101,6 +101,7 @@ func newWorld(t *testing.T) *world {
 	server := httptest.NewUnstartedServer(nil)
 	w.url = "http://" + server.Listener.Addr().String()
 	local := w.newForge()
+	w.idp = newIDP(t)
 	h, err := handlers.New(handlers.Options{
 		Forge: local, Store: w.store, Hub: w.hub, Artifacts: artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32), Log: log, Rates: unbounded,
 		ProviderAllow: got(egress.ParseAllow("test", []string{"127.0.0.1:*"}))(t),
@@ -111,13 +112,13 @@ func newWorld(t *testing.T) *world {
 			}
 			return ""
 		},
+		Admin: handlers.Subject{Issuer: w.idp.url, Subject: "root"},
 	})
 	must(t, err)
 	server.Config.Handler, w.app = h, h
 	server.Start()
 	t.Cleanup(func() { h.Drain(); server.Close() })
 
-	w.idp = newIDP(t)
 	w.provider, err = w.store.SaveProvider(ctx, db.Provider{
 		Name: "test", Issuer: w.idp.url, ClientID: clientID, ClientSecret: "secret", GroupsClaim: "groups",
 		Groups: map[string][]policy.Role{"requesters": {policy.RoleRequester}, "approvers": {policy.RoleApprover}, "admins": {policy.RoleAdmin}, "viewers": {policy.RoleViewer}},

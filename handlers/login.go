@@ -224,7 +224,8 @@ func (s *server) finishLogin(r *http.Request, row db.Provider, attempt db.LoginA
 func (s *server) signIn(r *http.Request, p *provider, claims identity, tokens *oauth2.Token) (db.Session, error) {
 	session, err := s.store.SignIn(r.Context(), db.SignIn{
 		Provider: p.row.ID, Subject: claims.subject, Name: claims.name, Email: claims.email, Groups: claims.groups, AuthTime: claims.authTime,
-		Audit: auditOf(r, act{action: "session.start", object: "user"}),
+		Appointed: s.admin.Subject != "" && p.row.Issuer == s.admin.Issuer && claims.subject == s.admin.Subject,
+		Audit:     auditOf(r, act{action: "session.start", object: "user"}),
 	})
 	if err != nil {
 		return db.Session{}, fmt.Errorf("sign in: %w", err)

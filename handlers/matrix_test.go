@@ -40,7 +40,7 @@ func (all ids) into(pattern string) string {
 		"credential_id": typeid.Worker, "enrolment_id": typeid.Enrolment, "worker_id": typeid.Worker, "pull_id": typeid.Pull, "provider": typeid.Provider, "step": typeid.Step, "lease": typeid.Lease,
 		"version": policyVersion,
 	}
-	behind := map[string]typeid.Prefix{"tasks": typeid.Task, "runs": typeid.Run, "gates": typeid.Gate, "artifacts": typeid.Artifact, "pulls": typeid.Pull, "tokens": typeid.Token, "workers": typeid.Worker, "sessions": typeid.Session, "people": typeid.User, "enrolments": typeid.Enrolment, "credentials": typeid.Worker}
+	behind := map[string]typeid.Prefix{"tasks": typeid.Task, "runs": typeid.Run, "gates": typeid.Gate, "artifacts": typeid.Artifact, "pulls": typeid.Pull, "tokens": typeid.Token, "workers": typeid.Worker, "sessions": typeid.Session, "people": typeid.User, "repositories": typeid.Repo, "enrolments": typeid.Enrolment, "credentials": typeid.Worker}
 	return regexp.MustCompile(`(\w+)/\{(\w+)\}`).ReplaceAllStringFunc(pattern, func(m string) string {
 		part, name, _ := strings.Cut(strings.TrimSuffix(m, "}"), "/{")
 		p, ok := named[name]

@@ -76,6 +76,8 @@ var asks = map[string]string{"/policies/diff": "?from=" + policy.DefaultVersion 
 // unseen are routes for which a published run has nothing to show.
 var unseen = map[string]bool{
 	"/":                             true, // leads on to /inbox or /login
+	"/become-admin":                 true, // a link's cookie belongs to it
+	"/become-admin/{link}":          true, // leads on to /become-admin
 	"/cli-login":                    true, // a command line's address belongs into its query
 	"/dev/gallery":                  true, // of dev mode alone
 	"/f/gates/{id}/files/{n}/lines": true, // of files with lines between its hunks

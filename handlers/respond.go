@@ -163,6 +163,7 @@ func (s *server) failPage(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		if missing, ok := errors.AsType[*missingRole](err); ok {
 			data.Missing, data.GrantedBy = missing.role, s.grantedBy(r, missing.roles...)
+			data.NoRole = s.noRole(r)
 		}
 	}
 	if r.Method == http.MethodGet && data.Status >= 500 {

@@ -47,6 +47,8 @@ type Options struct {
 	SessionKey []byte
 	// ProviderAllow is what login providers may be reached at besides public addresses.
 	ProviderAllow egress.Allow
+	// Admin is an administrator whenever they sign in; the zero value is nobody.
+	Admin Subject
 	// DevPeople are shown on the login page of dev mode; nil otherwise.
 	DevPeople []web.DevPerson
 	// Wakeful wakes the loop that admits new runs; nil where nobody waits.
@@ -70,6 +72,9 @@ type Options struct {
 	Log     *slog.Logger
 }
 
+// Subject is a person as an OpenID provider knows them.
+type Subject struct{ Issuer, Subject string }
+
 // server holds what every handler may use. There is one per process.
 type server struct {
 	store      *db.Store
@@ -83,6 +88,7 @@ type server struct {
 	publicURL  *url.URL
 	hosts      []string
 	devPeople  []web.DevPerson
+	admin      Subject
 	admit      func()
 	served     func(method, route string, status int, took time.Duration)
 	vitals     func(route, vital string, value float64)
@@ -132,7 +138,7 @@ func New(o Options) (*Handler, error) {
 	}
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
-		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admit: o.Admit, served: o.Served, vitals: o.Vitals, auditFault: o.AuditFault,
+		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admin: o.Admin, admit: o.Admit, served: o.Served, vitals: o.Vitals, auditFault: o.AuditFault,
 		version: o.Version, tracer: o.Tracer, providers: newProviders(o.ProviderAllow), scanner: patch.NewScanner(), rates: newRates(o.Rates), proxies: o.Proxies,
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}

@@ -103,6 +103,10 @@ func flash(r *http.Request) *web.Flash {
 		return &web.Flash{Tone: ui.ToneWaiting, Title: "The cancellation was recorded. The pull request or its branch was kept: look at it."}
 	case "repository-added":
 		return web.Done("The repository was registered.")
+	case "admin-appointed":
+		return web.Done("You are an administrator of this installation now.")
+	case "admin-dismissed":
+		return web.Done("The role that the link gave was taken back.")
 	case "repository-checked":
 		return web.Done("The repository was checked. What was found stands beside it.")
 	case "queue-paused":

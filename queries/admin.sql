@@ -1,7 +1,7 @@
 -- What an administrator looks after: people and where their rights come from, providers, tokens, credentials.
 
 -- name: ListPeople :many
-SELECT u.id, u.name, u.email, u.created_at, (u.disabled_at IS NOT NULL)::bool AS disabled, m.roles, m.groups, m.updated_at, m.provider_id, coalesce(p.name, '')::text AS provider
+SELECT u.id, u.name, u.email, u.created_at, (u.disabled_at IS NOT NULL)::bool AS disabled, m.roles, m.groups, m.updated_at, m.provider_id, m.appointed, coalesce(p.name, '')::text AS provider
 FROM memberships m JOIN users u ON u.id = m.user_id LEFT JOIN providers p ON p.id = m.provider_id
 WHERE m.tenant_id = @tenant_id AND (u.created_at, u.id) < (@before_at::timestamptz, @before_id::uuid)
   AND (@query::text = '' OR strpos(lower(u.name || ' ' || u.email), lower(@query::text)) > 0)
@@ -12,7 +12,7 @@ SELECT count(*)::int FROM (SELECT FROM memberships m JOIN users u ON u.id = m.us
     WHERE m.tenant_id = @tenant_id AND (@query::text = '' OR strpos(lower(u.name || ' ' || u.email), lower(@query::text)) > 0) LIMIT sqlc.arg(most)::int) x;
 
 -- name: GetPerson :one
-SELECT u.id, u.name, u.email, u.created_at, (u.disabled_at IS NOT NULL)::bool AS disabled, m.roles, m.groups, m.updated_at, m.provider_id, coalesce(p.name, '')::text AS provider
+SELECT u.id, u.name, u.email, u.created_at, (u.disabled_at IS NOT NULL)::bool AS disabled, m.roles, m.groups, m.updated_at, m.provider_id, m.appointed, coalesce(p.name, '')::text AS provider
 FROM memberships m JOIN users u ON u.id = m.user_id LEFT JOIN providers p ON p.id = m.provider_id
 WHERE m.tenant_id = $1 AND m.user_id = $2;
 

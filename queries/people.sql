@@ -55,8 +55,9 @@ GROUP BY tenant_id, role ORDER BY tenant_id, role;
 DELETE FROM memberships WHERE user_id = @user_id AND NOT (tenant_id = ANY(@tenants::uuid[]));
 
 -- name: UpsertMembership :exec
-INSERT INTO memberships (tenant_id, user_id, roles, provider_id, groups) VALUES (@tenant_id, @user_id, @roles, @provider_id, @groups)
-ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, provider_id = excluded.provider_id, groups = excluded.groups, updated_at = now();
+INSERT INTO memberships (tenant_id, user_id, roles, provider_id, groups, appointed) VALUES (@tenant_id, @user_id, @roles, @provider_id, @groups, @appointed)
+ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, provider_id = excluded.provider_id, groups = excluded.groups,
+    appointed = excluded.appointed, updated_at = now();
 
 -- name: GetTenant :one
 SELECT id, name FROM tenants WHERE id = $1;
@@ -147,3 +148,33 @@ ORDER BY created_at DESC, id DESC LIMIT 500;
 
 -- name: RevokeWorkerCredential :execrows
 UPDATE worker_credentials SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND id = $2;
+
+-- name: LockAdminLinks :exec
+-- One link at a time is made or used, so that what they stand on is still so when they commit.
+SELECT pg_advisory_xact_lock(hashtextextended('signalbox admin links', 0));
+
+-- name: HasAdministrator :one
+SELECT EXISTS (SELECT FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.tenant_id = $1 AND 'admin' = ANY(m.roles) AND u.disabled_at IS NULL) AS has;
+
+-- name: DropAdminLinks :exec
+DELETE FROM admin_links WHERE used_at IS NULL;
+
+-- name: InsertAdminLink :exec
+INSERT INTO admin_links (hash, forced, expires_at) VALUES (@hash, @forced, now() + make_interval(secs => sqlc.arg(seconds)::float8));
+
+-- name: GetAdminLink :one
+SELECT forced, used_by, expires_at, (expires_at > now())::bool AS live FROM admin_links WHERE hash = $1;
+
+-- name: UseAdminLink :execrows
+UPDATE admin_links SET used_at = now(), used_by = @used_by WHERE hash = @hash AND used_at IS NULL AND expires_at > now();
+
+-- name: Appoint :exec
+INSERT INTO memberships (tenant_id, user_id, roles, appointed) VALUES (@tenant_id, @user_id, ARRAY['admin'], @appointed)
+ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET appointed = excluded.appointed,
+    roles = CASE WHEN 'admin' = ANY(memberships.roles) THEN memberships.roles ELSE array_append(memberships.roles, 'admin') END;
+
+-- name: Appointment :one
+SELECT appointed FROM memberships WHERE tenant_id = $1 AND user_id = $2;
+
+-- name: Dismiss :execrows
+UPDATE memberships SET appointed = '', roles = array_remove(roles, 'admin') WHERE tenant_id = $1 AND user_id = $2 AND appointed <> '';

@@ -40,6 +40,8 @@ type PersonPageData struct {
 	Gates  []PersonGate
 	// More says that more gates are open than are listed.
 	More bool
+	// DismissKey is the key of the form that takes back what a link gave; empty where none did.
+	DismissKey string
 }
 
 // Right is a role, whether the person holds it, where it comes from or who could give it, and what it is good for.

@@ -36,6 +36,7 @@ type ErrorPageData struct {
 	Sentence  string // from fault: what did not happen and why; empty uses the status' own sentence
 	Missing   string // 403: the right that is missing
 	GrantedBy string // 403: who grants it
+	NoRole    string // 403: what somebody can do who has no right at all
 	RequestID string
 	RetryURL  string // a safe GET to repeat; empty: not offered
 	Back      *Link

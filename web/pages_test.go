@@ -29,7 +29,10 @@ func pages(t *testing.T) map[string]templ.Component {
 			Unsent: []web.Unsent{{Name: "text", Label: "Your text", Text: "Say </textarea> why."}}, Back: &web.Link{Text: "Sign in", Href: "/login?why=ended"},
 		}),
 		"error_403": web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 403, Missing: "approver on acme/payments", GrantedBy: "an administrator", RequestID: "req_7f2"}),
-		"error_404": web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 404, RequestID: "req_7f3"}),
+		"error_no_role": web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 403, Missing: "viewer", GrantedBy: "an administrator of your identity provider", RequestID: "req_7f2",
+			NoRole: "You are signed in, and none of your groups gives a role here. Ask to be put into one that does, then sign out and in again."}),
+		"become_admin": web.BecomeAdminPage(web.BecomeAdminPageData{Shell: shell(), Expires: now.Add(9 * time.Minute), IdempotencyKey: "K1"}),
+		"error_404":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 404, RequestID: "req_7f3"}),
 		"error_409": web.ErrorPage(web.ErrorPageData{
 			Shell: shell(), Status: 409, RequestID: "req_7f4", Sentence: "Nothing was changed by you: Ben Approver cancelled this run 4 s earlier.", Back: &web.Link{Text: "Back to the page", Href: web.RunURL(runID)},
 		}),

@@ -84,6 +84,10 @@ import (
 //	GET  /admin                   AdminPage
 //	GET  /admin/people            PeoplePage         ?q= &before=
 //	GET  /admin/people/{id}       PersonPage
+//	POST /admin/people/{id}/dismiss      idempotency_key
+//	GET  /become-admin/{link}     leads to /become-admin and keeps the link in a cookie
+//	GET  /become-admin            BecomeAdminPage
+//	POST /become-admin            idempotency_key
 //	GET  /admin/providers         ProvidersPage
 //	GET  /admin/tokens            AllTokensPage      ?before=
 //	POST /admin/tokens/{id}/revoke       idempotency_key
@@ -144,6 +148,15 @@ const (
 	BudgetsURL        = AdminURL + "/budgets"
 	RetentionURL      = AdminURL + "/retention"
 )
+
+// BecomeAdminURL is where a one-time link leads to; AdminLinkURL is the link's address.
+const BecomeAdminURL = "/become-admin"
+
+// AdminLinkURL is the address of a one-time link that makes an administrator.
+func AdminLinkURL(secret string) string { return sub(BecomeAdminURL, secret) }
+
+// PersonDismissURL takes the POST that takes back what a link gave.
+func PersonDismissURL(id string) string { return sub(PeopleURL, id, "dismiss") }
 
 // RepositoryCheckURL takes the POST that looks again whether a repository can be worked on.
 func RepositoryCheckURL(id string) string { return sub(RepositoriesURL, id, "check") }

@@ -160,6 +160,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	}
 	handler, err := handlers.New(handlers.Options{
 		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log, ProviderAllow: allow,
+		Admin:  handlers.Subject{Issuer: cfg.Issuer, Subject: cfg.AdminSubject},
 		Tracer: tracer, Served: counted.Served, Vitals: counted.Read, Version: strings.TrimSuffix(version(), "+changes"),
 		AuditFault: auditFault(points),
 		Proxies:    cfg.Proxies, Rates: handlers.Rates{Requests: bound(cfg.RequestsPerMinute), Logins: bound(cfg.LoginsPerMinute)},

@@ -40,6 +40,7 @@ type Server struct {
 	GroupsClaim  string   `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
 	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times."`
 
+	AdminSubject  string   `env:"SIGNALBOX_ADMIN_SUBJECT" doc:"Subject (sub) at that provider of a person who is an administrator whenever they sign in, whatever their groups are; empty for nobody."`
 	ProviderAllow []string `env:"SIGNALBOX_OIDC_ALLOW" doc:"What OpenID providers may be reached at besides public addresses at the ports 80 and 443, separated by commas: a network or address with an optional port (10.1.0.0/16, 10.1.2.3:8443, 127.0.0.1:*), or a port of public addresses (:8443). Plain http goes only to what is named here."`
 
 	AuditCheckpoints string   `env:"SIGNALBOX_AUDIT_CHECKPOINTS" doc:"Folder outside the database for signed ends of the audit log, one a minute where there is something new; empty for none. Keep it where whoever can write to the database cannot."`
@@ -101,6 +102,9 @@ func LoadServer(command string, lookup func(string) (string, bool)) (Server, err
 		}
 		if (c.AuditCheckpoints == "") != (c.AuditKey.Reveal() == "") {
 			err = errors.Join(err, errors.New("SIGNALBOX_AUDIT_CHECKPOINTS and SIGNALBOX_AUDIT_KEY need each other: set both or neither"))
+		}
+		if c.AdminSubject != "" && c.Issuer == "" {
+			err = errors.Join(err, errors.New("SIGNALBOX_ADMIN_SUBJECT needs SIGNALBOX_OIDC_ISSUER: a subject means something only with its issuer"))
 		}
 		if (c.Issuer == "") != (c.ClientID == "") {
 			err = errors.Join(err, errors.New("SIGNALBOX_OIDC_ISSUER and SIGNALBOX_OIDC_CLIENT_ID need each other: set both or neither"))

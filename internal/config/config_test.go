@@ -77,6 +77,7 @@ func TestEveryProblemNamesItsVariable(t *testing.T) {
 		{"public address with a path", map[string]string{"SIGNALBOX_PUBLIC_URL": "https://a.example/x"}, []string{"SIGNALBOX_PUBLIC_URL"}},
 		{"short key", map[string]string{"SIGNALBOX_SESSION_KEY": "short-key-value"}, []string{"SIGNALBOX_SESSION_KEY has 15 characters"}},
 		{"checkpoints that nobody signs", map[string]string{"SIGNALBOX_AUDIT_CHECKPOINTS": "/x"}, []string{"SIGNALBOX_AUDIT_KEY"}},
+		{"a subject without its issuer", map[string]string{"SIGNALBOX_ADMIN_SUBJECT": "ana"}, []string{"SIGNALBOX_OIDC_ISSUER"}},
 		{"half a provider", map[string]string{"SIGNALBOX_OIDC_ISSUER": "https://id.example"}, []string{"SIGNALBOX_OIDC_CLIENT_ID"}},
 		{"secret twice", map[string]string{"SIGNALBOX_SESSION_KEY_FILE": "/nowhere"}, []string{"SIGNALBOX_SESSION_KEY and SIGNALBOX_SESSION_KEY_FILE are both set"}},
 		{"missing secret file", map[string]string{"SIGNALBOX_SESSION_KEY": "", "SIGNALBOX_SESSION_KEY_FILE": "/nowhere/key"}, []string{"SIGNALBOX_SESSION_KEY_FILE", "/nowhere/key"}},

@@ -48,7 +48,7 @@ func (q *Queries) CountWorkerCredentials(ctx context.Context, db DBTX, tenantID 
 }
 
 const getPerson = `-- name: GetPerson :one
-SELECT u.id, u.name, u.email, u.created_at, (u.disabled_at IS NOT NULL)::bool AS disabled, m.roles, m.groups, m.updated_at, m.provider_id, coalesce(p.name, '')::text AS provider
+SELECT u.id, u.name, u.email, u.created_at, (u.disabled_at IS NOT NULL)::bool AS disabled, m.roles, m.groups, m.updated_at, m.provider_id, m.appointed, coalesce(p.name, '')::text AS provider
 FROM memberships m JOIN users u ON u.id = m.user_id LEFT JOIN providers p ON p.id = m.provider_id
 WHERE m.tenant_id = $1 AND m.user_id = $2
 `
@@ -63,6 +63,7 @@ type GetPersonRow struct {
 	Groups     []string   `json:"groups"`
 	UpdatedAt  time.Time  `json:"updated_at"`
 	ProviderID *uuid.UUID `json:"provider_id"`
+	Appointed  string     `json:"appointed"`
 	Provider   string     `json:"provider"`
 }
 
@@ -79,6 +80,7 @@ func (q *Queries) GetPerson(ctx context.Context, db DBTX, tenantID uuid.UUID, us
 		&i.Groups,
 		&i.UpdatedAt,
 		&i.ProviderID,
+		&i.Appointed,
 		&i.Provider,
 	)
 	return i, err
@@ -143,7 +145,7 @@ func (q *Queries) ListGroupMappings(ctx context.Context, db DBTX, tenantID uuid.
 
 const listPeople = `-- name: ListPeople :many
 
-SELECT u.id, u.name, u.email, u.created_at, (u.disabled_at IS NOT NULL)::bool AS disabled, m.roles, m.groups, m.updated_at, m.provider_id, coalesce(p.name, '')::text AS provider
+SELECT u.id, u.name, u.email, u.created_at, (u.disabled_at IS NOT NULL)::bool AS disabled, m.roles, m.groups, m.updated_at, m.provider_id, m.appointed, coalesce(p.name, '')::text AS provider
 FROM memberships m JOIN users u ON u.id = m.user_id LEFT JOIN providers p ON p.id = m.provider_id
 WHERE m.tenant_id = $1 AND (u.created_at, u.id) < ($2::timestamptz, $3::uuid)
   AND ($4::text = '' OR strpos(lower(u.name || ' ' || u.email), lower($4::text)) > 0)
@@ -168,6 +170,7 @@ type ListPeopleRow struct {
 	Groups     []string   `json:"groups"`
 	UpdatedAt  time.Time  `json:"updated_at"`
 	ProviderID *uuid.UUID `json:"provider_id"`
+	Appointed  string     `json:"appointed"`
 	Provider   string     `json:"provider"`
 }
 
@@ -197,6 +200,7 @@ func (q *Queries) ListPeople(ctx context.Context, db DBTX, arg ListPeopleParams)
 			&i.Groups,
 			&i.UpdatedAt,
 			&i.ProviderID,
+			&i.Appointed,
 			&i.Provider,
 		); err != nil {
 			return nil, err

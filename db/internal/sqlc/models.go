@@ -12,6 +12,15 @@ import (
 	"signalbox/db/internal/bytea"
 )
 
+type AdminLink struct {
+	Hash      bytea.Bytes `json:"hash"`
+	Forced    bool        `json:"forced"`
+	CreatedAt time.Time   `json:"created_at"`
+	ExpiresAt time.Time   `json:"expires_at"`
+	UsedAt    *time.Time  `json:"used_at"`
+	UsedBy    *uuid.UUID  `json:"used_by"`
+}
+
 type ApiToken struct {
 	ID         uuid.UUID   `json:"id"`
 	TenantID   *uuid.UUID  `json:"tenant_id"`
@@ -294,6 +303,7 @@ type Membership struct {
 	UpdatedAt  time.Time  `json:"updated_at"`
 	ProviderID *uuid.UUID `json:"provider_id"`
 	Groups     []string   `json:"groups"`
+	Appointed  string     `json:"appointed"`
 }
 
 type Notice struct {

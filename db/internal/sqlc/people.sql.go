@@ -13,6 +13,28 @@ import (
 	"signalbox/db/internal/bytea"
 )
 
+const appoint = `-- name: Appoint :exec
+INSERT INTO memberships (tenant_id, user_id, roles, appointed) VALUES ($1, $2, ARRAY['admin'], $3)
+ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET appointed = excluded.appointed,
+    roles = CASE WHEN 'admin' = ANY(memberships.roles) THEN memberships.roles ELSE array_append(memberships.roles, 'admin') END
+`
+
+func (q *Queries) Appoint(ctx context.Context, db DBTX, tenantID uuid.UUID, userID uuid.UUID, appointed string) error {
+	_, err := db.Exec(ctx, appoint, tenantID, userID, appointed)
+	return err
+}
+
+const appointment = `-- name: Appointment :one
+SELECT appointed FROM memberships WHERE tenant_id = $1 AND user_id = $2
+`
+
+func (q *Queries) Appointment(ctx context.Context, db DBTX, tenantID uuid.UUID, userID uuid.UUID) (string, error) {
+	row := db.QueryRow(ctx, appointment, tenantID, userID)
+	var appointed string
+	err := row.Scan(&appointed)
+	return appointed, err
+}
+
 const deleteOldLoginCodes = `-- name: DeleteOldLoginCodes :exec
 DELETE FROM login_codes WHERE expires_at < now() - interval '1 hour'
 `
@@ -59,6 +81,50 @@ func (q *Queries) DeleteSession(ctx context.Context, db DBTX, idHash bytea.Bytes
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const dismiss = `-- name: Dismiss :execrows
+UPDATE memberships SET appointed = '', roles = array_remove(roles, 'admin') WHERE tenant_id = $1 AND user_id = $2 AND appointed <> ''
+`
+
+func (q *Queries) Dismiss(ctx context.Context, db DBTX, tenantID uuid.UUID, userID uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, dismiss, tenantID, userID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const dropAdminLinks = `-- name: DropAdminLinks :exec
+DELETE FROM admin_links WHERE used_at IS NULL
+`
+
+func (q *Queries) DropAdminLinks(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, dropAdminLinks)
+	return err
+}
+
+const getAdminLink = `-- name: GetAdminLink :one
+SELECT forced, used_by, expires_at, (expires_at > now())::bool AS live FROM admin_links WHERE hash = $1
+`
+
+type GetAdminLinkRow struct {
+	Forced    bool       `json:"forced"`
+	UsedBy    *uuid.UUID `json:"used_by"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	Live      bool       `json:"live"`
+}
+
+func (q *Queries) GetAdminLink(ctx context.Context, db DBTX, hash bytea.Bytes) (GetAdminLinkRow, error) {
+	row := db.QueryRow(ctx, getAdminLink, hash)
+	var i GetAdminLinkRow
+	err := row.Scan(
+		&i.Forced,
+		&i.UsedBy,
+		&i.ExpiresAt,
+		&i.Live,
+	)
+	return i, err
 }
 
 const getIdentity = `-- name: GetIdentity :one
@@ -258,6 +324,26 @@ func (q *Queries) GetWorkerCredentials(ctx context.Context, db DBTX, hashes []by
 		return nil, err
 	}
 	return items, nil
+}
+
+const hasAdministrator = `-- name: HasAdministrator :one
+SELECT EXISTS (SELECT FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.tenant_id = $1 AND 'admin' = ANY(m.roles) AND u.disabled_at IS NULL) AS has
+`
+
+func (q *Queries) HasAdministrator(ctx context.Context, db DBTX, tenantID uuid.UUID) (bool, error) {
+	row := db.QueryRow(ctx, hasAdministrator, tenantID)
+	var has bool
+	err := row.Scan(&has)
+	return has, err
+}
+
+const insertAdminLink = `-- name: InsertAdminLink :exec
+INSERT INTO admin_links (hash, forced, expires_at) VALUES ($1, $2, now() + make_interval(secs => $3::float8))
+`
+
+func (q *Queries) InsertAdminLink(ctx context.Context, db DBTX, hash bytea.Bytes, forced bool, seconds float64) error {
+	_, err := db.Exec(ctx, insertAdminLink, hash, forced, seconds)
+	return err
 }
 
 const insertGroupRole = `-- name: InsertGroupRole :exec
@@ -680,6 +766,16 @@ func (q *Queries) LiveSessions(ctx context.Context, db DBTX, hashes []bytea.Byte
 	return items, nil
 }
 
+const lockAdminLinks = `-- name: LockAdminLinks :exec
+SELECT pg_advisory_xact_lock(hashtextextended('signalbox admin links', 0))
+`
+
+// One link at a time is made or used, so that what they stand on is still so when they commit.
+func (q *Queries) LockAdminLinks(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, lockAdminLinks)
+	return err
+}
+
 const revokeToken = `-- name: RevokeToken :execrows
 UPDATE api_tokens SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND user_id = $2 AND id = $3
 `
@@ -798,8 +894,9 @@ func (q *Queries) UpdateUser(ctx context.Context, db DBTX, iD uuid.UUID, name st
 }
 
 const upsertMembership = `-- name: UpsertMembership :exec
-INSERT INTO memberships (tenant_id, user_id, roles, provider_id, groups) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, provider_id = excluded.provider_id, groups = excluded.groups, updated_at = now()
+INSERT INTO memberships (tenant_id, user_id, roles, provider_id, groups, appointed) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, provider_id = excluded.provider_id, groups = excluded.groups,
+    appointed = excluded.appointed, updated_at = now()
 `
 
 type UpsertMembershipParams struct {
@@ -808,6 +905,7 @@ type UpsertMembershipParams struct {
 	Roles      []string   `json:"roles"`
 	ProviderID *uuid.UUID `json:"provider_id"`
 	Groups     []string   `json:"groups"`
+	Appointed  string     `json:"appointed"`
 }
 
 func (q *Queries) UpsertMembership(ctx context.Context, db DBTX, arg UpsertMembershipParams) error {
@@ -817,6 +915,19 @@ func (q *Queries) UpsertMembership(ctx context.Context, db DBTX, arg UpsertMembe
 		arg.Roles,
 		arg.ProviderID,
 		arg.Groups,
+		arg.Appointed,
 	)
 	return err
+}
+
+const useAdminLink = `-- name: UseAdminLink :execrows
+UPDATE admin_links SET used_at = now(), used_by = $1 WHERE hash = $2 AND used_at IS NULL AND expires_at > now()
+`
+
+func (q *Queries) UseAdminLink(ctx context.Context, db DBTX, usedBy *uuid.UUID, hash bytea.Bytes) (int64, error) {
+	result, err := db.Exec(ctx, useAdminLink, usedBy, hash)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
