@@ -44,8 +44,8 @@ type WaitingFilter struct {
 	Limit int32
 }
 
-// WaitingGates lists open gates, at most limit; where there are more, those that expire first.
-func (s *Store) WaitingGates(ctx context.Context, tenant uuid.UUID, f WaitingFilter) ([]WaitingGate, error) {
+// WaitingIDs lists the ids of the gates that WaitingGates lists.
+func (s *Store) WaitingIDs(ctx context.Context, tenant uuid.UUID, f WaitingFilter) ([]uuid.UUID, error) {
 	names := []string{}
 	for _, r := range f.Roles {
 		names = append(names, string(r))
@@ -53,6 +53,15 @@ func (s *Store) WaitingGates(ctx context.Context, tenant uuid.UUID, f WaitingFil
 	ids, err := s.q.WaitingGates(ctx, s.reads(tenant), sqlc.WaitingGatesParams{TenantID: tenant, List: f.List, Roles: names, UserID: f.User, Count: f.Limit})
 	if err != nil {
 		return nil, fmt.Errorf("list open gates: %w", err)
+	}
+	return ids, nil
+}
+
+// WaitingGates lists open gates, at most limit; where there are more, those that expire first.
+func (s *Store) WaitingGates(ctx context.Context, tenant uuid.UUID, f WaitingFilter) ([]WaitingGate, error) {
+	ids, err := s.WaitingIDs(ctx, tenant, f)
+	if err != nil {
+		return nil, err
 	}
 	gates, err := s.gates(ctx, tenant, ids)
 	if err != nil {

@@ -133,6 +133,7 @@ func (s *server) routes() []route {
 
 		// My turn, and what is decided there.
 		page(get, "/inbox", member, s.getInbox),
+		page(get, "/inbox/stream", member, s.streamInbox),
 		page(post, "/inbox/turns", decider, s.postTurns),
 		page(get, "/gates/{id}", member, s.getGate),
 		page(get, "/gates/{id}/stream", member, s.streamGate),

@@ -95,7 +95,7 @@ func bulkTurns(d InboxPageData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</label></p><p class=\"hint\">None of these decides anything, and none keeps others from deciding.</p><p class=\"actions\"><button class=\"button\" type=\"submit\">Do it</button></p></fieldset></form>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</label></p><p class=\"hint\">None of these decides anything, and none keeps others from deciding.</p><p class=\"actions\"><button class=\"button\" type=\"submit\">Apply to these items</button></p></fieldset></form>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

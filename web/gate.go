@@ -210,7 +210,6 @@ type Evidence struct {
 	SameWorker    bool
 	ReportDigest  string
 	Verifier      string // worker that verified
-	NoneYet       string // why there is none, e.g. for a plan
 }
 
 // CommandResult is one verification command.

@@ -75,6 +75,41 @@ func panelAge(d GatePanelData) string {
 
 func decidable(d GatePanelData) bool { return d.State == "open" && d.MayDecide }
 
+// contents are the parts of a gate's page, in their order.
+func (d GatePageData) contents() []Link {
+	all := []Link{{Text: d.Evidence.words(), Href: "#evidence"}}
+	add := func(there bool, text, id string) {
+		if there {
+			all = append(all, Link{Text: text, Href: "#" + id})
+		}
+	}
+	add(len(d.Work.Effects) > 0, "Effects outside", "effects")
+	add(len(d.Work.Stretches) > 0 || len(d.Work.Steps) > 0, "The work so far", "work")
+	add(d.Report != "", "Report", "report")
+	add(d.Plan != nil, "Plan", "plan")
+	patch := "Patch"
+	if d.Panel.Files > 0 {
+		patch += ": " + ui.Count(d.Panel.Files, "file", "files")
+	}
+	add(d.Diff != nil, patch, "diff")
+	add(len(d.History) > 0, "Decisions", "history")
+	return all
+}
+
+// words say what came of the verification, where there was one.
+func (e Evidence) words() string {
+	passed := 0
+	for _, c := range e.Commands {
+		if c.Passed {
+			passed++
+		}
+	}
+	if len(e.Commands) == 0 {
+		return "Evidence"
+	}
+	return fmt.Sprintf("Evidence: %d of %s passed", passed, ui.Count(len(e.Commands), "check", "checks"))
+}
+
 // effects says what an approval sets in motion. The handler may know more (cost, duration) and give its own list.
 func effects(d GatePanelData) []string {
 	if len(d.Effects) > 0 {
@@ -355,8 +390,8 @@ func decisionSuffix(v DecisionView) string {
 
 // noEvidence says why there is none, so that an empty section never looks like a failure to load.
 func noEvidence(e Evidence, kind string) string {
-	if e.NoneYet != "" || len(e.Commands) > 0 || e.Verdict != "" || len(e.Guards) > 0 || len(e.JudgeReasons) > 0 {
-		return e.NoneYet
+	if len(e.Commands) > 0 || e.Verdict != "" || len(e.Guards) > 0 || len(e.JudgeReasons) > 0 {
+		return ""
 	}
 	switch kind {
 	case "plan":

@@ -61,6 +61,45 @@ type InboxDecided struct {
 	At         time.Time
 }
 
+// InboxLiveData is what came of My turn since its page was made.
+type InboxLiveData struct {
+	New  int               // items that wait for this person and are not on the page
+	Rows map[string]string // what became of the gate of each row; empty: it waits as before
+}
+
+// MovedOn says why a gate waits for its reader no more.
+func MovedOn(state, by string, at time.Time) string {
+	by = title(orSomebody(by))
+	switch state {
+	case "satisfied":
+		return by + " approved this at " + ui.Clock(at) + "."
+	case "changes_requested":
+		return by + " requested changes at " + ui.Clock(at) + "."
+	case "rejected":
+		return by + " rejected this at " + ui.Clock(at) + "."
+	case "cancelled":
+		return "The run was cancelled at " + ui.Clock(at) + "; there is nothing to decide any more."
+	case "expired":
+		return "This request expired at " + ui.Clock(at) + "; it can be asked again."
+	case "open":
+		return "This does not wait for you any more."
+	default:
+		return "A newer revision takes its place."
+	}
+}
+
+// newsID is where a row says what became of it.
+func newsID(gateID string) string { return "news-" + gateID }
+
+// inboxStream is the stream of a page with the rows that wait for its reader.
+func inboxStream(d InboxPageData) string {
+	var rows []string
+	for _, it := range d.Mine {
+		rows = append(rows, it.GateID)
+	}
+	return InboxStreamURL(rows)
+}
+
 func inboxTitle(d InboxPageData) string {
 	if n := len(d.Mine); n > 0 {
 		return fmt.Sprintf("(%d) My turn", n)

@@ -48,11 +48,11 @@ func pages(t *testing.T) map[string]templ.Component {
 		"tasks_empty":  web.TasksPage(web.TasksPageData{Shell: askingShell()}),
 		"task_new": web.NewTaskPage(web.NewTaskPageData{
 			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo}, {Value: "repo_2", Label: "acme/tools"}}, Modes: web.CompletionModes("pr_created"), Risks: web.LeastRisks("HIGH"),
-			IdempotencyKey: "K2", Preview: samplePreview(policy.RiskHigh),
+			IdempotencyKey: "K2", Preview: samplePreview(policy.RiskHigh), Draft: web.Draft{Key: "task:new", Person: "user_1"},
 		}),
 		"task_new_invalid": web.NewTaskPage(web.NewTaskPageData{
 			Shell: shell(), Repositories: []web.Option{{Value: "repo_1", Label: repo, Selected: true}}, Modes: web.CompletionModes("pr_created"), Risks: web.LeastRisks("HIGH"), BaseRef: "nowhere", PlanGate: true,
-			IdempotencyKey: "K2", Preview: refusedPreview(), Errors: map[string]string{"goal": "Say what should change.", "base_ref": "There is no branch, tag or commit of this name."},
+			IdempotencyKey: "K2", Preview: refusedPreview(), Draft: web.Draft{Key: "task:new", Person: "user_1"}, Errors: map[string]string{"goal": "Say what should change.", "base_ref": "There is no branch, tag or commit of this name."},
 		}),
 		"task_new_from":  web.NewTaskPage(startedFrom()),
 		"task":           web.TaskPage(sampleTask()),
@@ -92,6 +92,7 @@ func pages(t *testing.T) map[string]templ.Component {
 		"gate_lines":     web.GateFilePage(linesGate(t)),
 		"gate_quick":     web.QuickPage(web.QuickPageData{Shell: shell(), Quick: sampleQuick(t)}),
 		"gate_quick_no":  web.QuickPage(web.QuickPageData{Shell: shell(), Quick: refusedQuick(t)}),
+		"gate_plan":      web.GatePage(decidedPlan()),
 		"gate_plan_mine": web.GatePage(samplePlanGate()),
 		"gate_stale":     web.GatePage(staleGate(t)),
 		"gate_budget":    web.GatePage(budgetGate()),
@@ -277,7 +278,7 @@ func budgetGate() web.GatePageData {
 	p.Budget = &web.BudgetView{What: "active time", Spent: "60 min", Limit: "60 min", Raised: "90 min"}
 	p.Outcome = &web.Outcome{Kind: web.OutcomeInvalid, Text: "Say why the run ends; the reason is kept with it."}
 	run, facts := sampleRunPage(), sampleFacts()
-	return web.GatePageData{Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "The work so far is stored; nothing of it is lost while this waits."},
+	return web.GatePageData{Shell: shell(), Panel: p,
 		Work: web.GateWork{Stretches: run.Panel.Run.Stretches, Steps: run.Steps, Attempts: run.Attempts, Models: facts.Models, MoreModels: facts.MoreModels}}
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // Routes of the pages. Links and form actions come only from these functions.
@@ -254,6 +255,11 @@ func ArtifactURL(id string) string { return sub("/artifacts", id) }
 
 // GateURL is the page of a gate.
 func GateURL(id string) string { return sub("/gates", id) }
+
+// InboxStreamURL is the event stream of a page of My turn that shows these gates.
+func InboxStreamURL(gates []string) string {
+	return InboxURL + "/stream?rows=" + strings.Join(gates, ".")
+}
 
 // GateStreamURL is the event stream of a gate page that shows a revision.
 func GateStreamURL(id string, revision int) string {

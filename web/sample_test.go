@@ -229,7 +229,7 @@ func samplePlanGate() web.GatePageData {
 	p.Requester, p.WhyStopped = "Ana Approver", "The task asks that a person approves the plan."
 	p.MayDecide, p.WhyNot, p.WhoCan = false, "You created this task, so you cannot decide about it.", "approvers of acme/payments (2 people)"
 	return web.GatePageData{
-		Shell: shell(), Panel: p, Evidence: web.Evidence{NoneYet: "A plan changes nothing yet, so there is nothing to verify. The patch that follows is verified on its own."},
+		Shell: shell(), Panel: p,
 		Plan: &web.PlanView{
 			Revision: 1, Digest: digest, Summary: "Close the body on every return path and prove it with a test.",
 			Steps: []web.PlanStep{
@@ -239,6 +239,14 @@ func samplePlanGate() web.GatePageData {
 			Assumptions: []string{"The client is the only caller of the base transport."}, OutOfScope: []string{"Changing the back-off."},
 		},
 	}
+}
+
+// decidedPlan is the same plan before somebody who may decide it and has begun to comment.
+func decidedPlan() web.GatePageData {
+	d := samplePlanGate()
+	d.Panel.Requester, d.Panel.MayDecide, d.Panel.WhyNot, d.Panel.WhoCan, d.Live = "Rita Requester", true, "", "", true
+	d.Panel.Comments = map[int]string{2: "Also when the context is cancelled."}
+	return d
 }
 
 func sampleInbox() web.InboxPageData {

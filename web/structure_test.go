@@ -1,9 +1,11 @@
 package web_test
 
 import (
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +46,41 @@ func TestPagesAreAccessible(t *testing.T) {
 				checkReferences(t, n, ids, labels)
 			}
 		})
+	}
+}
+
+// TestColumnsAreTwo: what stands beside the main column stays there. Anything between the two would take its place.
+func TestColumnsAreTwo(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	for name, page := range pages(t) {
+		for n := range parse(t, render(t, page)).Descendants() {
+			if n.Type != html.ElementNode || !slices.Contains(strings.Fields(attr(n, "class")), "split") {
+				continue
+			}
+			seen++
+			columns := 0
+			for range elements(n) {
+				columns++
+			}
+			if columns != 2 {
+				t.Errorf("%s: %d elements stand in two columns", name, columns)
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d pages have two columns", seen)
+	}
+}
+
+// elements are a node's own elements.
+func elements(n *html.Node) iter.Seq[*html.Node] {
+	return func(yield func(*html.Node) bool) {
+		for c := range n.ChildNodes() {
+			if c.Type == html.ElementNode && !yield(c) {
+				return
+			}
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ const screens = "../../docs/screens"
 
 // keyPages are those of which pictures are kept: each with a state, its cause and what comes next.
 var keyPages = []string{
-	"inbox", "inbox_empty", "inbox_group", "gate_plan_mine", "gate_patch", "gate_split", "gate_stale", "gate_budget", "gate_reconcile", "gate_expired", "run_waiting", "run_queued",
+	"inbox", "inbox_empty", "inbox_group", "gate_plan", "gate_patch", "gate_split", "gate_stale", "gate_budget", "gate_reconcile", "gate_expired", "run_waiting", "run_queued",
 	"run_failed", "run_cancelling", "run_succeeded", "cancel", "cancel_bulk", "runs", "log_hits", "log_live", "task", "task_new_invalid", "tasks_empty", "workers", "error_409", "login_failed",
 }
 
