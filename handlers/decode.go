@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -53,6 +54,9 @@ func decode[T any](s *server, r *http.Request) (T, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return body, fault.New(fault.Malformed, "Nothing was stored: something follows the JSON value.").WithCode("not_json")
 	}
+	if name, twice := memberTwice(raw); twice {
+		return body, fault.Newf(fault.Malformed, "Nothing was stored: the member %.80q stands twice in one object of the body, and it is not known which one counts.", name).WithCode("member_twice")
+	}
 	if found := s.doc.Check(op.BodySchema(), value); len(found) > 0 {
 		var fields []wire.FieldError
 		for _, v := range found {
@@ -66,6 +70,40 @@ func decode[T any](s *server, r *http.Request) (T, error) {
 		return body, fault.Wrap(fault.Invalid, err, "Nothing was stored: a value of the body has the wrong form.").WithCode("invalid_body")
 	}
 	return body, nil
+}
+
+// memberTwice names a member that an object of valid JSON has twice. What is checked would be the last of them, and what is
+// read all of them together.
+func memberTwice(raw []byte) (name string, twice bool) {
+	type object struct {
+		seen  map[string]bool // nil for a list
+		named bool            // a member's name was read, its value comes next
+	}
+	var open []object
+	for d := json.NewDecoder(bytes.NewReader(raw)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return "", false // the end
+		}
+		if n := len(open) - 1; n >= 0 && open[n].seen != nil {
+			if name, ok := token.(string); ok && !open[n].named {
+				if open[n].seen[name] {
+					return name, true
+				}
+				open[n].seen[name], open[n].named = true, true
+				continue
+			}
+			open[n].named = false
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, object{seen: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, object{})
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+	}
 }
 
 // readAll reads a bounded body; the bound was set by the route.
@@ -95,6 +133,9 @@ func form(r *http.Request) (url.Values, error) {
 		return nil, fault.Wrap(fault.Malformed, err, "Nothing was done: the form could not be read.")
 	}
 	for name, list := range values {
+		if len(list) > 1 && !severalTimes(name) {
+			return nil, fault.Newf(fault.Invalid, "Nothing was done: the field %.40q stands in the form %d times, and it is not known which one counts.", name, len(list)).WithField(name)
+		}
 		for i, v := range list {
 			// A browser sends CRLF; the text is kept as the person wrote it.
 			v = strings.ReplaceAll(v, "\r\n", "\n")
@@ -107,6 +148,11 @@ func form(r *http.Request) (url.Values, error) {
 	return values, nil
 }
 
+// severalTimes are fields that one form or address may have more than once. Of any other, two readers might each take another.
+func severalTimes(name string) bool {
+	return slices.Contains([]string{"run", "gate", "scopes", "phases", "reviewed_elsewhere", "note"}, name)
+}
+
 // plainQuery refuses an address whose query holds what no text of ours holds: the database would refuse it later, as a
 // fault of the server.
 func plainQuery(r *http.Request) error {
@@ -115,6 +161,9 @@ func plainQuery(r *http.Request) error {
 		return fault.Wrap(fault.Malformed, err, "Nothing was done: the address could not be read.").WithCode("bad_query")
 	}
 	for name, list := range values {
+		if len(list) > 1 && !severalTimes(name) {
+			return fault.Newf(fault.Malformed, "Nothing was done: the address names %.40q %d times, and it is not known which one counts.", name, len(list)).WithCode("bad_query")
+		}
 		for _, v := range append(list, name) {
 			if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
 				return fault.New(fault.Malformed, "Nothing was done: the address holds characters that no text has.").WithCode("bad_query")
