@@ -234,7 +234,7 @@ func (v Verdict) audit(ack VerdictAck) {
 	a := *v.Audit
 	a.Tenant, a.By, a.Action = v.Tenant, v.By.actor(), "gate."+string(v.Verdict)
 	a.ObjectType, a.ObjectID, a.Result, a.Reason = "gate", typeid.Format(typeid.Gate, v.Gate), ack.Outcome, v.Text
-	a.Detail = map[string]any{"digest": v.Digest, "revision": v.Revision, "run": typeid.Format(typeid.Run, ack.Run)}
+	a.Detail = map[string]any{"digest": v.Digest, "revision": v.Revision, "run": typeid.Format(typeid.Run, ack.Run), "roles": v.By.Roles}
 	if v.Verdict == policy.Approve && len(v.Elsewhere) > 0 {
 		a.Detail["reviewed_elsewhere"] = v.Elsewhere
 	}

@@ -26,7 +26,9 @@ const (
 	TwoLeases Kind = "two leases" // a lease given while another holds
 	DeadLease Kind = "dead lease" // an event under a lease that was over, or never was
 	OverLimit Kind = "over limit" // more leases at one moment than a limit allows
-	Differs   Kind = "differs"    // the log does not end in the stored row
+	// Unapproved is a patch on its way out that no quorum and no rule let out.
+	Unapproved Kind = "unapproved"
+	Differs    Kind = "differs" // the log does not end in the stored row
 )
 
 // Finding is one thing that must not be.
@@ -86,6 +88,7 @@ func (l Log) Findings(w Want) []Finding {
 		a.order(h)
 		a.replay(h)
 		a.leases(h)
+		a.approvals(l, h)
 		if s := run.State(r.State); w.Settled && !s.Terminal() && s != run.WaitingForApproval && s != run.AwaitingVerification {
 			a.add(Lost, r.Run, r.Version, "it stays %s", r.State)
 		}
@@ -106,6 +109,8 @@ type audit struct {
 	tokens map[int64]uuid.UUID
 	spans  []span
 	found  []Finding
+	// published are the moments at which a patch went out.
+	published []Published
 }
 
 // span is how long a lease held.

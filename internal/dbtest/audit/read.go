@@ -56,6 +56,9 @@ type Log struct {
 	Rows   []Row
 	Events []Event // by run and place
 	Ended  []Ended
+	// Said are the lines of the audit log about gates, in its order; Policies all versions that were in force.
+	Said     []Said
+	Policies []Policy
 }
 
 // Querier is a connection, a pool or a transaction.
@@ -77,6 +80,13 @@ func Read(ctx context.Context, q Querier) (Log, error) {
 	}
 	if l.Ended, err = collect[Ended](ctx, q, `SELECT lease_id, run_id, fencing_token, acquired_at, ended_at FROM ended_leases ORDER BY run_id, fencing_token`); err != nil {
 		return l, fmt.Errorf("read ended leases: %w", err)
+	}
+	if l.Said, err = collect[Said](ctx, q, `SELECT object_id, actor_id, action, result, coalesce(detail ->> 'digest', ''), ARRAY(SELECT jsonb_array_elements_text(coalesce(detail -> 'roles', '[]'))), at
+		FROM audit_log WHERE object_type = 'gate' AND action LIKE 'gate.%' ORDER BY tenant_id, seq`); err != nil {
+		return l, fmt.Errorf("read the audit log: %w", err)
+	}
+	if l.Policies, err = collect[Policy](ctx, q, `SELECT tenant_id, version, document, created_at FROM policies ORDER BY created_at`); err != nil {
+		return l, fmt.Errorf("read policies: %w", err)
 	}
 	return l, nil
 }
