@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"internal/dbtest/cluster":   {"internal/dbtest/throwaway"},
 	"internal/dbtest/gotest":    {},
 	// The audit reads logs with the product's own words; the interleavings know Postgres's protocol and no product.
-	"internal/dbtest/audit":      {"internal/evidence", "internal/run"},
+	"internal/dbtest/audit":      {"internal/evidence", "internal/run", "internal/policy", "internal/typeid"},
 	"internal/dbtest/interleave": {},
 	"internal/mutants":           {},
 	"internal/egress/egresstest": {},
