@@ -13,7 +13,7 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath
 RACE := ./db/... ./internal/run/... ./internal/control/... ./internal/feed/... ./internal/loop/... ./handlers/... ./internal/worker/...
 TEST_FLAGS ?= -timeout=40m
 
-.PHONY: help setup setup-tests build run selftest test fuzz test-race test-long chaos mutants check format format-check vet lint generate generate-check bench screens clean
+.PHONY: help setup setup-tests build run selftest test fuzz fuzz-long test-race test-long chaos mutants check format format-check vet lint generate generate-check bench screens clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
@@ -53,8 +53,11 @@ test-race: .build/cluster .build/gotest ## the packages in which things meet, un
 	echo "Again under the race detector:"; \
 	CGO_ENABLED=1 .build/cluster .build/gotest -race -short $(TEST_FLAGS) $$packages
 
-fuzz: ## every fuzz target for ten seconds
-	@scripts/fuzz 10
+fuzz: ## every fuzz target for eight seconds
+	@scripts/fuzz 8
+
+fuzz-long: ## every fuzz target for a minute
+	@scripts/fuzz 60
 
 test-long: setup-tests build .build/cluster .build/gotest ## the larger sizes
 	@SIGNALBOX_TEST_LONG=1 .build/cluster .build/gotest -timeout=120m ./...

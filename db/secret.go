@@ -60,8 +60,8 @@ func digits(n *big.Int, width int) string {
 	return string(out)
 }
 
-// tokenLike finds what may be a token of ours, also one that was cut off or runs on.
-var tokenLike = regexp.MustCompile(`sb[apetw]_[0-9A-Za-z]{16,}`)
+// tokenLike finds what may be a token of ours, also one that was cut off, runs on, or follows another without a gap.
+var tokenLike = regexp.MustCompile(`sb[apetw]_[0-9A-Za-z_]{16,}`)
 
 // HideTokens takes tokens out of text for a log, such as an address that somebody pasted one into.
 func HideTokens(text string) string {

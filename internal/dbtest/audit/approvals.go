@@ -129,6 +129,9 @@ func (a *audit) quorum(l Log, h *history, r run.Run, p run.Approval, admitted st
 func (a *audit) said(l Log, gate, person, digest, role string, e Event) {
 	var last *Said
 	for i, s := range l.Said {
+		if s.Action != "gate.approve" && s.At.After(e.At) {
+			continue // said when all was decided
+		}
 		if s.Gate == gate && s.Person == person && !s.At.After(e.At.Add(settling)) && s.Digest == digest && s.Result != "refused" {
 			last = &l.Said[i]
 		}
