@@ -16,7 +16,7 @@ import (
 
 // global are the tables without a tenant (D-10); with a tenant_id they hold a session's or credential's scope.
 var global = []string{"tenants", "users", "providers", "identities", "login_states", "sessions", "api_tokens", "login_codes", "logout_tokens", "worker_credentials", "provider_pauses", "control_heartbeat",
-	"worker_boots", "feed_cursors", "goose_db_version"}
+	"worker_boots", "feed_cursors", "admin_links", "goose_db_version"}
 
 // partly are global tables of which the app's role sees the rows that concern its tenant, and of those no secret.
 var partly = map[string]struct{ shown, hidden string }{
