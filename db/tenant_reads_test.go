@@ -28,7 +28,7 @@ import (
 // tenants. Everything else that reads is asked as signalbox_app (decision 11).
 var engineReads = map[string][]string{
 	"who calls is found by the hash of what they show, before there is a tenant": {
-		"GetSession", "LiveSessions", "GetToken", "GetWorkerCredentials", "ListProviders", "GetProvider"},
+		"GetSession", "LiveSessions", "GetToken", "GetAdminLink", "GetWorkerCredentials", "ListProviders", "GetProvider"},
 	"a person's logins belong to the person and not to a tenant, and lie beside their hashes": {"ListSessions", "ListSignedIn", "Retention"},
 	"a worker of the installation names no tenant: it follows from the leases in its hands": {
 		"TenantOfLease", "TenantOfRun", "TenantOfArtifact", "TenantOfRepository", "TenantOfPull"},
@@ -41,7 +41,7 @@ var engineReads = map[string][]string{
 	"the scheduler's reasons follow from what all tenants together have: room at shared workers, pauses, and the pace of the newest events": {
 		"LiveOffers", "BootsOfTenant", "PausedQueues", "ProviderPauses", "PageQueues"},
 	"the installation's own figures and checks name no tenant, or all of them": {
-		"Now", "Tenant", "SchemaVersion", "SchedulerGauges", "CountRepairs", "AuditTenants", "AuditHeads", "AuditHashAt", "ReplayRuns", "ReplayEvents"},
+		"Now", "Tenant", "HasAdministrator", "SchemaVersion", "SchedulerGauges", "CountRepairs", "AuditTenants", "AuditHeads", "AuditHashAt", "ReplayRuns", "ReplayEvents"},
 }
 
 // engineWork are what is handed the engine's connections to ask more than one thing: commands, and the look-ups by which they judge
