@@ -29,6 +29,7 @@ import (
 var engineReads = map[string][]string{
 	"who calls is found by the hash of what they show, before there is a tenant": {
 		"GetSession", "LiveSessions", "GetToken", "GetWorkerCredentials", "ListProviders", "GetProvider"},
+	"stored secrets are sealed anew for the installation, not for a tenant":                   {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
 	"a person's logins belong to the person and not to a tenant, and lie beside their hashes": {"ListSessions", "ListSignedIn", "Retention"},
 	"a worker of the installation names no tenant: it follows from the leases in its hands": {
 		"TenantOfLease", "TenantOfRun", "TenantOfArtifact", "TenantOfRepository", "TenantOfPull"},
