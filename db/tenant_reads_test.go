@@ -29,7 +29,6 @@ import (
 var engineReads = map[string][]string{
 	"who calls is found by the hash of what they show, before there is a tenant": {
 		"GetSession", "LiveSessions", "GetToken", "GetWorkerCredentials", "ListProviders", "GetProvider"},
-	"stored secrets are sealed anew for the installation, not for a tenant":                   {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
 	"a person's logins belong to the person and not to a tenant, and lie beside their hashes": {"ListSessions", "ListSignedIn", "Retention"},
 	"a worker of the installation names no tenant: it follows from the leases in its hands": {
 		"TenantOfLease", "TenantOfRun", "TenantOfArtifact", "TenantOfRepository", "TenantOfPull"},
@@ -43,6 +42,7 @@ var engineReads = map[string][]string{
 		"LiveOffers", "BootsOfTenant", "PausedQueues", "ProviderPauses", "PageQueues"},
 	"the installation's own figures and checks name no tenant, or all of them": {
 		"Now", "Tenant", "SchemaVersion", "SchedulerGauges", "CountRepairs", "AuditTenants", "AuditHeads", "AuditHashAt", "ReplayRuns", "ReplayEvents"},
+	"stored secrets are sealed anew for the installation, not for a tenant": {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
 }
 
 // engineWork are what is handed the engine's connections to ask more than one thing: commands, and the look-ups by which they judge
