@@ -42,6 +42,7 @@ var engineReads = map[string][]string{
 		"LiveOffers", "BootsOfTenant", "PausedQueues", "ProviderPauses", "PageQueues"},
 	"the installation's own figures and checks name no tenant, or all of them": {
 		"Now", "Tenant", "SchemaVersion", "SchedulerGauges", "CountRepairs", "AuditTenants", "AuditHeads", "AuditHashAt", "ReplayRuns", "ReplayEvents"},
+	"before there is an administrator nobody belongs to a tenant":           {"GetAdminLink", "HasAdministrator"},
 	"stored secrets are sealed anew for the installation, not for a tenant": {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
 }
 
