@@ -42,8 +42,8 @@ var engineReads = map[string][]string{
 		"LiveOffers", "BootsOfTenant", "PausedQueues", "ProviderPauses", "PageQueues"},
 	"the installation's own figures and checks name no tenant, or all of them": {
 		"Now", "Tenant", "SchemaVersion", "SchedulerGauges", "CountRepairs", "AuditTenants", "AuditHeads", "AuditHashAt", "ReplayRuns", "ReplayEvents"},
-	"before there is an administrator nobody belongs to a tenant":           {"GetAdminLink", "HasAdministrator"},
-	"stored secrets are sealed anew for the installation, not for a tenant": {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
+	"a link for the first administrator is found by its hash, before anybody belongs to a tenant": {"GetAdminLink"},
+	"stored secrets are sealed anew for the installation, not for a tenant":                       {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
 }
 
 // engineWork are what is handed the engine's connections to ask more than one thing: commands, and the look-ups by which they judge
