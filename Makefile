@@ -13,7 +13,7 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath
 RACE := ./db/... ./internal/run/... ./internal/control/... ./internal/feed/... ./internal/loop/... ./handlers/... ./internal/worker/...
 TEST_FLAGS ?= -timeout=40m
 
-.PHONY: help setup setup-tests build run selftest test fuzz fuzz-long test-race test-long chaos mutants check format format-check vet lint generate generate-check bench screens clean
+.PHONY: help setup setup-tests build run selftest test fuzz fuzz-long test-race test-long chaos mutants check format format-check vet lint generate generate-check bench screens sbom clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
@@ -87,6 +87,10 @@ vet:
 lint:
 	@echo "check: staticcheck"
 	@$(TOOL) staticcheck ./...
+
+sbom: build ## write the modules in both programs, with version and hash, to bin/sbom.txt
+	@go version -m bin/signalbox bin/signalbox-worker > bin/sbom.txt
+	@echo "bin/sbom.txt: $$(grep -c '	dep	' bin/sbom.txt) modules in two programs"
 
 screens: setup-tests .build/cluster .build/gotest ## take the pictures in docs/screens anew
 	@SIGNALBOX_SCREENS=1 .build/cluster .build/gotest -count=1 -run '^TestScreens$$' ./internal/e2e

@@ -28,7 +28,7 @@ var ground = []string{"internal/typeid"}
 var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
-	"internal/argv": {}, "internal/coalesce": {}, "internal/egress": {}, "internal/config": {}, "internal/fault": {}, "internal/glob": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
+	"internal/argv": {}, "internal/coalesce": {}, "internal/egress": {}, "internal/config": {"internal/secret"}, "internal/secret": {}, "internal/fault": {}, "internal/glob": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
 	"internal/trail": {"internal/egress"}, "internal/wire": {}, "internal/capability": {"internal/fault"},
 
 	// 1 domain: pure.
@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	// 2 outside: each talks to one thing that is not ours.
 	"db/internal/bytea": {},
 	"db/internal/sqlc":  {"db/internal/bytea", "internal/policy", "internal/run"},
-	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/schedule", "internal/fault", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
+	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/schedule", "internal/fault", "internal/secret", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
 	"internal/artifact": {"internal/fault"},
 	"internal/forge":    {"internal/fault", "internal/git"}, // the local forge is git and nothing else
 	"internal/git":      {"internal/egress", "internal/fault"},
@@ -64,12 +64,12 @@ var mayImport = map[string][]string{
 	// 4 face.
 	"web/ui": {"static"},
 	"web":    {"web/ui", "static", "internal/policy", "internal/run", "internal/patch"},
-	"handlers": {"internal/egress", "internal/trail", "api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
+	"handlers": {"internal/egress", "internal/secret", "internal/trail", "api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
 		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv", "internal/loglines"},
 
 	// 5 wiring.
-	"internal/devmode": {"internal/egress", "internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
-	"cmd/signalbox": {"handlers", "internal/egress", "internal/checkpoint", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
+	"internal/devmode": {"internal/egress", "internal/secret", "internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
+	"cmd/signalbox": {"handlers", "internal/egress", "internal/secret", "internal/checkpoint", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
 		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv", "internal/metrics", "internal/trail"},
 	"internal/workercmd":   {"internal/egress", "internal/trail", "internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
 	"cmd/signalbox-worker": {"internal/sandbox", "internal/workercmd"},

@@ -17,15 +17,17 @@ import (
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
+	"signalbox/internal/secret"
 	"signalbox/internal/typeid"
 )
 
 // Provider is a configured OpenID provider. Its issuer is pinned to the row (D-24).
 type Provider struct {
-	ID                     uuid.UUID
-	Name, Issuer           string
-	ClientID, ClientSecret string
-	GroupsClaim            string
+	ID           uuid.UUID
+	Name, Issuer string
+	ClientID     string
+	ClientSecret secret.Value
+	GroupsClaim  string
 	// Dev allows the issuer to move, as the port of dev mode does.
 	Dev bool
 	// Groups maps a group's exact name to roles in the default tenant; only SaveProvider reads it.
@@ -40,7 +42,11 @@ func (s *Store) Providers(ctx context.Context) ([]Provider, error) {
 	}
 	var all []Provider
 	for _, r := range rows {
-		all = append(all, Provider{ID: r.ID, Name: r.Name, Issuer: r.Issuer, ClientID: r.ClientID, ClientSecret: r.ClientSecret, GroupsClaim: r.GroupsClaim, Dev: r.Dev})
+		key, err := s.clientSecret(r.ID, r.ClientSecret, r.ClientSecretSealed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Provider{ID: r.ID, Name: r.Name, Issuer: r.Issuer, ClientID: r.ClientID, ClientSecret: key, GroupsClaim: r.GroupsClaim, Dev: r.Dev})
 	}
 	return all, nil
 }
@@ -54,7 +60,11 @@ func (s *Store) Provider(ctx context.Context, id uuid.UUID) (Provider, error) {
 	if err != nil {
 		return Provider{}, fmt.Errorf("read provider: %w", err)
 	}
-	return Provider{ID: r.ID, Name: r.Name, Issuer: r.Issuer, ClientID: r.ClientID, ClientSecret: r.ClientSecret, GroupsClaim: r.GroupsClaim, Dev: r.Dev}, nil
+	key, err := s.clientSecret(r.ID, r.ClientSecret, r.ClientSecretSealed)
+	if err != nil {
+		return Provider{}, err
+	}
+	return Provider{ID: r.ID, Name: r.Name, Issuer: r.Issuer, ClientID: r.ClientID, ClientSecret: key, GroupsClaim: r.GroupsClaim, Dev: r.Dev}, nil
 }
 
 // SaveProvider makes or updates the provider of that name with its group roles. A provider that exists keeps its
@@ -63,9 +73,19 @@ func (s *Store) SaveProvider(ctx context.Context, p Provider) (uuid.UUID, error)
 	var id uuid.UUID
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		row, err := s.q.InsertProvider(ctx, tx, sqlc.InsertProviderParams{
-			ID: typeid.New(), Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, ClientSecret: p.ClientSecret, GroupsClaim: p.GroupsClaim, Dev: p.Dev,
+			ID: typeid.New(), Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, GroupsClaim: p.GroupsClaim, Dev: p.Dev,
 		})
 		if err != nil {
+			return err
+		}
+		sealed, err := s.keys.Seal(clientSecretPlace(row.ID), p.ClientSecret)
+		if errors.Is(err, secret.ErrNoKey) {
+			return fault.Newf(fault.Conflict, "The provider %q was not saved: its client secret would be stored, and there is no key to store it under. Make one and name it in SIGNALBOX_SECRET_KEYS.", p.Name).WithCode("no_secret_key")
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.q.SetClientSecret(ctx, tx, sealed, row.ID); err != nil {
 			return err
 		}
 		if row.Issuer != p.Issuer {
@@ -102,8 +122,16 @@ func (s *Store) BeginLogin(ctx context.Context, state, browser string, a LoginAt
 		if err := s.q.DeleteOldLoginStates(ctx, tx); err != nil {
 			return err
 		}
+		nonce, err := sealAttempt(state, browser, "nonce", a.Nonce)
+		if err != nil {
+			return err
+		}
+		verifier, err := sealAttempt(state, browser, "verifier", a.Verifier)
+		if err != nil {
+			return err
+		}
 		return s.q.InsertLoginState(ctx, tx, sqlc.InsertLoginStateParams{
-			StateHash: attemptHash(state, browser), ProviderID: a.Provider, Nonce: a.Nonce, Verifier: a.Verifier, ReturnTo: a.ReturnTo, Confirms: pointer(a.Confirms), Seconds: ttl.Seconds(),
+			StateHash: attemptHash(state, browser), ProviderID: a.Provider, Nonce: nonce, Verifier: verifier, ReturnTo: a.ReturnTo, Confirms: pointer(a.Confirms), Seconds: ttl.Seconds(),
 		})
 	})
 	if err != nil {
@@ -122,7 +150,15 @@ func (s *Store) TakeLogin(ctx context.Context, state, browser string) (LoginAtte
 	if err != nil {
 		return LoginAttempt{}, fmt.Errorf("take login: %w", err)
 	}
-	return LoginAttempt{Provider: r.ProviderID, Nonce: r.Nonce, Verifier: r.Verifier, ReturnTo: r.ReturnTo, Confirms: value(r.Confirms)}, nil
+	nonce, err := openAttempt(state, browser, "nonce", r.Nonce)
+	if err != nil {
+		return LoginAttempt{}, err
+	}
+	verifier, err := openAttempt(state, browser, "verifier", r.Verifier)
+	if err != nil {
+		return LoginAttempt{}, err
+	}
+	return LoginAttempt{Provider: r.ProviderID, Nonce: nonce, Verifier: verifier, ReturnTo: r.ReturnTo, Confirms: value(r.Confirms)}, nil
 }
 
 // attemptHash binds a state to the browser that began it: neither half alone finds the row.

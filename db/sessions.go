@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/coalesce"
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
+	"signalbox/internal/secret"
 	"signalbox/internal/typeid"
 )
 
@@ -31,25 +32,30 @@ type Session struct {
 	// Browser says in words where the session is; only StartSession reads it.
 	Browser string
 	// ProviderSID is the provider's own name of its session, empty where it has none; IDToken is shown to it again at the
-	// logout. Only StartSession reads them.
-	ProviderSID, IDToken string
+	// logout, and is not kept where there is no key to keep it under. Only StartSession reads them.
+	ProviderSID string
+	IDToken     secret.Value
 }
 
 // EndedSession is what is left to do about a session after it ended: to tell its provider.
 type EndedSession struct {
 	Provider uuid.UUID
-	IDToken  string
+	IDToken  secret.Value
 }
 
 // StartSession stores a session under hash and deletes the one under old in the same transaction.
 func (s *Store) StartSession(ctx context.Context, session Session, hash, old []byte, idle, absolute time.Duration) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	token, err := s.keys.Seal(idTokenPlace(hash), session.IDToken)
+	if err != nil && !errors.Is(err, secret.ErrNoKey) {
+		return fmt.Errorf("start session: %w", err)
+	}
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := s.q.DeleteSession(ctx, tx, old); err != nil {
 			return err
 		}
 		return s.q.InsertSession(ctx, tx, sqlc.InsertSessionParams{
 			IDHash: hash, ID: typeid.New(), UserID: session.User, TenantID: session.Tenant, ProviderID: pointer(session.Provider), Subject: session.Subject,
-			AuthTime: session.AuthTime, Browser: session.Browser, ProviderSid: session.ProviderSID, IDToken: session.IDToken, IdleSeconds: idle.Seconds(), AbsoluteSeconds: absolute.Seconds(),
+			AuthTime: session.AuthTime, Browser: session.Browser, ProviderSid: session.ProviderSID, IDTokenSealed: token, IdleSeconds: idle.Seconds(), AbsoluteSeconds: absolute.Seconds(),
 		})
 	})
 	if err != nil {
@@ -116,7 +122,11 @@ func (s *Store) EndSession(ctx context.Context, hash []byte, a *Audit) (out Ende
 		if err != nil {
 			return err
 		}
-		user, out = row.UserID, EndedSession{Provider: value(row.ProviderID), IDToken: row.IDToken}
+		user, out = row.UserID, EndedSession{Provider: value(row.ProviderID)}
+		// A token that no longer opens costs the logout at the provider, and not the one here.
+		if out.IDToken, err = s.keys.Open(idTokenPlace(hash), row.IDTokenSealed); err != nil {
+			s.log.WarnContext(ctx, "the ID token of a session was not opened, so its logout does not reach the provider", "error", err)
+		}
 		return s.audit(ctx, tx, a)
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
+	"signalbox/internal/secret"
 )
 
 // DefaultTenant is the tenant that the first migration seeds.
@@ -37,7 +38,9 @@ type Options struct {
 	Timing Timing
 	// Observer hears what is to be counted; its zero value hears nothing.
 	Observer Observer
-	Log      *slog.Logger
+	// Keys seal what is stored and shown to nobody; without one it is not stored.
+	Keys secret.Ring
+	Log  *slog.Logger
 }
 
 // Timing is the server's lease arithmetic. All of it is measured by the
@@ -78,6 +81,7 @@ type Store struct {
 	// app sees nothing before a tenant is set: see reads and writes. It is nil where Open got no address of it.
 	app     *pgxpool.Pool
 	q       *sqlc.Queries
+	keys    secret.Ring
 	timing  Timing
 	log     *slog.Logger
 	rules   policyCache
@@ -100,7 +104,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, seen: o.Observer, draw: rand.Float64}
+	s := &Store{pool: pool, keys: o.Keys, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, seen: o.Observer, draw: rand.Float64}
 	s.rules.log = o.Log
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

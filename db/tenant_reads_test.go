@@ -41,7 +41,9 @@ var engineReads = map[string][]string{
 	"the scheduler's reasons follow from what all tenants together have: room at shared workers, pauses, and the pace of the newest events": {
 		"LiveOffers", "BootsOfTenant", "PausedQueues", "ProviderPauses", "PageQueues"},
 	"the installation's own figures and checks name no tenant, or all of them": {
-		"Now", "Tenant", "HasAdministrator", "SchemaVersion", "SchedulerGauges", "CountRepairs", "AuditTenants", "AuditHeads", "AuditHashAt", "ReplayRuns", "ReplayEvents"},
+		"Now", "Tenant", "SchemaVersion", "SchedulerGauges", "CountRepairs", "AuditTenants", "AuditHeads", "AuditHashAt", "ReplayRuns", "ReplayEvents"},
+	"a link for the first administrator is found by its hash, before anybody belongs to a tenant": {"GetAdminLink"},
+	"stored secrets are sealed anew for the installation, not for a tenant":                       {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
 }
 
 // engineWork are what is handed the engine's connections to ask more than one thing: commands, and the look-ups by which they judge

@@ -23,7 +23,7 @@ func TestClientThatWentAway(t *testing.T) {
 	w := newWorld(t)
 	k := w.worker(t, "one")
 	// A replica of its own, which nothing but these calls keeps open.
-	replica := got(db.Open(t.Context(), db.Options{URL: w.data.EngineURL, AppURL: w.data.AppURL, MaxConns: 4}))(t)
+	replica := got(db.Open(t.Context(), db.Options{URL: w.data.EngineURL, AppURL: w.data.AppURL, MaxConns: 4, Keys: keys(t)}))(t)
 	t.Cleanup(replica.Close)
 	served := []int{}
 	log := &syncBuffer{}

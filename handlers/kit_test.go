@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,6 +35,7 @@ import (
 	"signalbox/internal/git"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
+	"signalbox/internal/secret"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
 )
@@ -83,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	ctx := t.Context()
 	var err error
 	// No test here waits for the end of a lease, and none is to lose one because the machine is slow.
-	w.store, err = db.Open(ctx, db.Options{URL: w.data.EngineURL, AppURL: w.data.AppURL, MaxConns: 12, Timing: db.Timing{LeaseTTL: 10 * time.Minute, BackoffScale: 0.01}})
+	w.store, err = db.Open(ctx, db.Options{URL: w.data.EngineURL, AppURL: w.data.AppURL, MaxConns: 12, Keys: keys(t), Timing: db.Timing{LeaseTTL: 10 * time.Minute, BackoffScale: 0.01}})
 	must(t, err)
 	t.Cleanup(w.store.Close)
 	log := slog.New(slog.NewJSONHandler(w.log, nil))
@@ -120,7 +123,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { h.Drain(); server.Close() })
 
 	w.provider, err = w.store.SaveProvider(ctx, db.Provider{
-		Name: "test", Issuer: w.idp.url, ClientID: clientID, ClientSecret: "secret", GroupsClaim: "groups",
+		Name: "test", Issuer: w.idp.url, ClientID: clientID, ClientSecret: secret.New("secret"), GroupsClaim: "groups",
 		Groups: map[string][]policy.Role{"requesters": {policy.RoleRequester}, "approvers": {policy.RoleApprover}, "admins": {policy.RoleAdmin}, "viewers": {policy.RoleViewer}},
 	})
 	must(t, err)
@@ -384,3 +387,10 @@ func (w *world) workerOf(t testing.TB, tenant uuid.UUID, name string) *worker {
 
 // unbounded lets a few people of a test ask as much as a whole company.
 var unbounded = handlers.Rates{Requests: -1, Logins: -1}
+
+// keys is the ring of this package's tests: always the same, so that a replica opens what another server sealed.
+func keys(t testing.TB) secret.Ring {
+	t.Helper()
+	sum := sha256.Sum256([]byte("the tests' key"))
+	return got(secret.ParseRing("test:" + base64.StdEncoding.EncodeToString(sum[:])))(t)
+}

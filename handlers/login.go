@@ -14,6 +14,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/fault"
+	"signalbox/internal/secret"
 	"signalbox/internal/typeid"
 	"signalbox/web"
 )
@@ -232,7 +233,7 @@ func (s *server) signIn(r *http.Request, p *provider, claims identity, tokens *o
 	}
 	session.ProviderSID = claims.sid
 	if raw, _ := tokens.Extra("id_token").(string); p.endSession != "" && len(raw) <= maxHint {
-		session.IDToken = raw
+		session.IDToken = secret.New(raw)
 	}
 	return session, nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/policy"
+	"signalbox/internal/secret"
 	"signalbox/internal/typeid"
 )
 
@@ -118,7 +119,7 @@ func (w *world) otherProvider(t *testing.T, name string, discovery func(map[stri
 	p := newIDPWith(t, w.idp.key)
 	p.discovery = discovery
 	id := got(w.store.SaveProvider(t.Context(), db.Provider{
-		Name: name, Issuer: p.url, ClientID: clientID, ClientSecret: "secret", GroupsClaim: "groups", Groups: map[string][]policy.Role{"admins": {policy.RoleAdmin}},
+		Name: name, Issuer: p.url, ClientID: clientID, ClientSecret: secret.New("secret"), GroupsClaim: "groups", Groups: map[string][]policy.Role{"admins": {policy.RoleAdmin}},
 	}))(t)
 	return p, id
 }

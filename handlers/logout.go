@@ -63,7 +63,7 @@ func webAddress(raw string) string {
 // providerLogout is where a person whose session ended signs out at the provider as well; empty where that is nowhere. The way
 // back is fixed, so that nothing in a request decides it.
 func (s *server) providerLogout(r *http.Request, ended db.EndedSession) string {
-	if ended.IDToken == "" {
+	if !ended.IDToken.IsSet() {
 		return ""
 	}
 	row, err := s.store.Provider(r.Context(), ended.Provider)
@@ -81,7 +81,7 @@ func (s *server) providerLogout(r *http.Request, ended db.EndedSession) string {
 		return ""
 	}
 	q := u.Query()
-	q.Set("id_token_hint", ended.IDToken)
+	q.Set("id_token_hint", ended.IDToken.Reveal())
 	q.Set("client_id", row.ClientID)
 	q.Set("post_logout_redirect_uri", s.publicURL.String()+"/")
 	u.RawQuery = q.Encode()

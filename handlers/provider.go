@@ -72,7 +72,7 @@ func (p *providers) get(ctx context.Context, row db.Provider) (*provider, error)
 	p.mu.Lock()
 	known, ok := p.known[row.ID]
 	p.mu.Unlock()
-	if ok && known.row.Issuer == row.Issuer && known.row.ClientID == row.ClientID && subtle.ConstantTimeCompare([]byte(known.row.ClientSecret), []byte(row.ClientSecret)) == 1 && time.Since(known.at) < rediscover {
+	if ok && known.row.Issuer == row.Issuer && known.row.ClientID == row.ClientID && known.row.ClientSecret.Equal(row.ClientSecret) && time.Since(known.at) < rediscover {
 		return known, nil
 	}
 	// The provider outlives the request: its key set fetches later with this client, but not with this context.
@@ -113,7 +113,7 @@ func (p *provider) config(callback string) *oauth2.Config {
 		scopes = append(scopes, "groups")
 	}
 	return &oauth2.Config{
-		ClientID: p.row.ClientID, ClientSecret: p.row.ClientSecret, Endpoint: p.oidc.Endpoint(), RedirectURL: callback, Scopes: scopes,
+		ClientID: p.row.ClientID, ClientSecret: p.row.ClientSecret.Reveal(), Endpoint: p.oidc.Endpoint(), RedirectURL: callback, Scopes: scopes,
 	}
 }
 

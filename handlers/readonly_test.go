@@ -95,7 +95,7 @@ func (w *world) frozen(t *testing.T) frozen {
 		u.RawQuery = q.Encode()
 		return u.String()
 	}
-	store := got(db.Open(t.Context(), db.Options{URL: refusing(w.data.EngineURL), AppURL: refusing(w.data.AppURL), MaxConns: 8}))(t)
+	store := got(db.Open(t.Context(), db.Options{URL: refusing(w.data.EngineURL), AppURL: refusing(w.data.AppURL), MaxConns: 8, Keys: keys(t)}))(t)
 	t.Cleanup(store.Close)
 	// It does refuse.
 	if _, err := store.SaveProvider(t.Context(), db.Provider{Name: "x", Issuer: "https://x.example", Groups: map[string][]policy.Role{}}); err == nil || !strings.Contains(err.Error(), "read-only") {

@@ -2,19 +2,23 @@
 -- Secrets are looked up by hash; what has ended is never found.
 
 -- name: ListProviders :many
-SELECT id, name, issuer, client_id, client_secret, groups_claim, dev FROM providers ORDER BY name;
+SELECT id, name, issuer, client_id, client_secret, client_secret_sealed, groups_claim, dev FROM providers ORDER BY name;
 
 -- name: GetProvider :one
-SELECT id, name, issuer, client_id, client_secret, groups_claim, dev FROM providers WHERE id = $1;
+SELECT id, name, issuer, client_id, client_secret, client_secret_sealed, groups_claim, dev FROM providers WHERE id = $1;
 
 -- name: InsertProvider :one
-INSERT INTO providers (id, name, issuer, client_id, client_secret, groups_claim, dev)
-VALUES (@id, @name, @issuer, @client_id, @client_secret, @groups_claim, @dev)
+-- The client secret follows by itself: it is sealed for the row's id, which is known only now.
+INSERT INTO providers (id, name, issuer, client_id, groups_claim, dev)
+VALUES (@id, @name, @issuer, @client_id, @groups_claim, @dev)
 ON CONFLICT ON CONSTRAINT providers_name_key DO UPDATE
-SET client_id = excluded.client_id, client_secret = excluded.client_secret, groups_claim = excluded.groups_claim,
+SET client_id = excluded.client_id, groups_claim = excluded.groups_claim,
     -- The issuer is pinned: with another one every subject would mean somebody else. Only dev mode moves its port.
     issuer = CASE WHEN providers.dev AND excluded.dev THEN excluded.issuer ELSE providers.issuer END
 RETURNING id, issuer;
+
+-- name: SetClientSecret :exec
+UPDATE providers SET client_secret = '', client_secret_sealed = @sealed WHERE id = @id;
 
 -- name: InsertGroupRole :exec
 INSERT INTO group_roles (tenant_id, provider_id, group_name, role) VALUES (@tenant_id, @provider_id, @group_name, @role)
@@ -63,8 +67,8 @@ ON CONFLICT ON CONSTRAINT memberships_pk DO UPDATE SET roles = excluded.roles, p
 SELECT id, name FROM tenants WHERE id = $1;
 
 -- name: InsertSession :exec
-INSERT INTO sessions (id_hash, id, user_id, tenant_id, provider_id, subject, auth_time, browser, provider_sid, id_token, idle_expires_at, expires_at)
-VALUES (@id_hash, @id, @user_id, @tenant_id, @provider_id, @subject, @auth_time, @browser, @provider_sid, @id_token,
+INSERT INTO sessions (id_hash, id, user_id, tenant_id, provider_id, subject, auth_time, browser, provider_sid, id_token_sealed, idle_expires_at, expires_at)
+VALUES (@id_hash, @id, @user_id, @tenant_id, @provider_id, @subject, @auth_time, @browser, @provider_sid, @id_token_sealed,
         now() + make_interval(secs => sqlc.arg(idle_seconds)::float8), now() + make_interval(secs => sqlc.arg(absolute_seconds)::float8));
 
 -- name: DeleteSession :execrows

@@ -39,7 +39,7 @@ WHERE user_id = @user_id AND (sqlc.narg(tenant_id)::uuid IS NULL OR tenant_id = 
 DELETE FROM login_codes WHERE user_id = ANY(@user_ids::uuid[]) AND (sqlc.narg(tenant_id)::uuid IS NULL OR tenant_id = sqlc.narg(tenant_id));
 
 -- name: TakeSession :one
-DELETE FROM sessions WHERE id_hash = $1 RETURNING user_id, provider_id, id_token;
+DELETE FROM sessions WHERE id_hash = $1 RETURNING user_id, provider_id, id_token_sealed;
 
 -- name: DeleteOldLogoutTokens :exec
 DELETE FROM logout_tokens WHERE expires_at < now();

@@ -25,6 +25,7 @@ import (
 	"signalbox/internal/git"
 	"signalbox/internal/metrics"
 	"signalbox/internal/policy"
+	"signalbox/internal/secret"
 	"signalbox/internal/trail"
 	"signalbox/migrations"
 	"signalbox/web"
@@ -83,13 +84,17 @@ func saveProvider(ctx context.Context, cfg config.Server, log *slog.Logger) erro
 		}
 		groups[group] = append(groups[group], policy.Role(role))
 	}
-	store, err := db.Open(ctx, db.Options{URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Log: log})
+	keys, err := secret.ParseRing(cfg.SecretKeys.Reveal())
+	if err != nil {
+		return fmt.Errorf("nothing was started: SIGNALBOX_SECRET_KEYS: %w", err)
+	}
+	store, err := db.Open(ctx, db.Options{URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Keys: keys, Log: log})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	_, err = store.SaveProvider(ctx, db.Provider{
-		Name: cfg.ProviderName, Issuer: cfg.Issuer, ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret.Reveal(), GroupsClaim: cfg.GroupsClaim, Groups: groups,
+		Name: cfg.ProviderName, Issuer: cfg.Issuer, ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret, GroupsClaim: cfg.GroupsClaim, Groups: groups,
 	})
 	return err
 }
@@ -114,9 +119,16 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("nothing was started: %w", err), p.Listener.Close())
 	}
+	keys, err := secret.ParseRing(cfg.SecretKeys.Reveal())
+	if err != nil {
+		return errors.Join(fmt.Errorf("nothing was started: SIGNALBOX_SECRET_KEYS: %w", err), p.Listener.Close())
+	}
+	if keys.Newest() == "" {
+		p.Log.WarnContext(ctx, "there is no key to store secrets under (SIGNALBOX_SECRET_KEYS): ID tokens are not kept, so that signing out does not reach the login provider")
+	}
 	counted := metrics.New(version(), p.Log)
 	store, err := db.Open(ctx, db.Options{
-		URL: cfg.DatabaseURL.Reveal(), AppURL: cfg.DatabaseAppURL.Reveal(), Log: p.Log, MaxConns: 24, Observer: counted.Observer(),
+		URL: cfg.DatabaseURL.Reveal(), AppURL: cfg.DatabaseAppURL.Reveal(), Log: p.Log, MaxConns: 24, Keys: keys, Observer: counted.Observer(),
 		Timing: db.Timing{LeaseTTL: cfg.LeaseTTL, CancelGrace: cfg.CancelGrace, BackoffScale: cfg.BackoffScale},
 	})
 	if err != nil {

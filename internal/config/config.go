@@ -13,6 +13,8 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
+
+	"signalbox/internal/secret"
 )
 
 // Server is what `signalbox serve` and `signalbox migrate` read.
@@ -41,6 +43,7 @@ type Server struct {
 	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times."`
 
 	AdminSubject  string   `env:"SIGNALBOX_ADMIN_SUBJECT" doc:"Subject (sub) at that provider of a person who is an administrator whenever they sign in, whatever their groups are; empty for nobody."`
+	SecretKeys    Secret   `env:"SIGNALBOX_SECRET_KEYS" doc:"Keys under which client secrets and ID tokens lie in the database, newest first, between blanks or line ends: each a name, a colon and the base64 of 32 random bytes, for example 2026:$(openssl rand -base64 32). The first seals, all of them open. Without one neither is stored."`
 	ProviderAllow []string `env:"SIGNALBOX_OIDC_ALLOW" doc:"What OpenID providers may be reached at besides public addresses at the ports 80 and 443, separated by commas: a network or address with an optional port (10.1.0.0/16, 10.1.2.3:8443, 127.0.0.1:*), or a port of public addresses (:8443). Plain http goes only to what is named here."`
 
 	AuditCheckpoints string   `env:"SIGNALBOX_AUDIT_CHECKPOINTS" doc:"Folder outside the database for signed ends of the audit log, one a minute where there is something new; empty for none. Keep it where whoever can write to the database cannot."`
@@ -99,6 +102,12 @@ func LoadServer(command string, lookup func(string) (string, bool)) (Server, err
 		}
 		if key := c.SessionKey.Reveal(); key != "" && len(key) < 32 {
 			err = errors.Join(err, fmt.Errorf("SIGNALBOX_SESSION_KEY has %d characters, at least 32 are needed", len(key)))
+		}
+		if _, keyErr := secret.ParseRing(c.SecretKeys.Reveal()); keyErr != nil {
+			err = errors.Join(err, fmt.Errorf("SIGNALBOX_SECRET_KEYS: %w", keyErr))
+		}
+		if c.ClientSecret.IsSet() && !c.SecretKeys.IsSet() {
+			err = errors.Join(err, errors.New("SIGNALBOX_OIDC_CLIENT_SECRET would be stored in the database, and there is no key to store it under: set SIGNALBOX_SECRET_KEYS_FILE to a file with a line such as the output of echo \"first:$(openssl rand -base64 32)\""))
 		}
 		if (c.AuditCheckpoints == "") != (c.AuditKey.Reveal() == "") {
 			err = errors.Join(err, errors.New("SIGNALBOX_AUDIT_CHECKPOINTS and SIGNALBOX_AUDIT_KEY need each other: set both or neither"))

@@ -78,6 +78,8 @@ func TestEveryProblemNamesItsVariable(t *testing.T) {
 		{"short key", map[string]string{"SIGNALBOX_SESSION_KEY": "short-key-value"}, []string{"SIGNALBOX_SESSION_KEY has 15 characters"}},
 		{"checkpoints that nobody signs", map[string]string{"SIGNALBOX_AUDIT_CHECKPOINTS": "/x"}, []string{"SIGNALBOX_AUDIT_KEY"}},
 		{"a subject without its issuer", map[string]string{"SIGNALBOX_ADMIN_SUBJECT": "ana"}, []string{"SIGNALBOX_OIDC_ISSUER"}},
+		{"weak key for secrets", map[string]string{"SIGNALBOX_SECRET_KEYS": "one:hunter2hunter2"}, []string{"SIGNALBOX_SECRET_KEYS: key \"one\""}},
+		{"client secret and no key", map[string]string{"SIGNALBOX_OIDC_CLIENT_SECRET": "hunter2hunter2"}, []string{"SIGNALBOX_OIDC_CLIENT_SECRET", "SIGNALBOX_SECRET_KEYS_FILE"}},
 		{"half a provider", map[string]string{"SIGNALBOX_OIDC_ISSUER": "https://id.example"}, []string{"SIGNALBOX_OIDC_CLIENT_ID"}},
 		{"secret twice", map[string]string{"SIGNALBOX_SESSION_KEY_FILE": "/nowhere"}, []string{"SIGNALBOX_SESSION_KEY and SIGNALBOX_SESSION_KEY_FILE are both set"}},
 		{"missing secret file", map[string]string{"SIGNALBOX_SESSION_KEY": "", "SIGNALBOX_SESSION_KEY_FILE": "/nowhere/key"}, []string{"SIGNALBOX_SESSION_KEY_FILE", "/nowhere/key"}},

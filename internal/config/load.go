@@ -87,7 +87,7 @@ func parse(field reflect.Value, text string, tag reflect.StructTag) error {
 		}
 		*v = text
 	case *Secret:
-		v.value = text
+		*v = NewSecret(text)
 	case *[]string:
 		allowed := strings.Fields(tag.Get("each"))
 		for item := range strings.SplitSeq(text, ",") {

@@ -72,6 +72,7 @@ func Loops(s *db.Store, o Options) []*loop.Loop {
 		{Name: "relay", Every: o.Tick, RunOnce: (&Relay{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "sweeper", Every: o.Slow, RunOnce: (&Sweeper{Store: s}).RunOnce, Log: o.Log},
 	}
+	loops = append(loops, &loop.Loop{Name: "secrets", Every: time.Hour, RunOnce: s.Reseal, Log: o.Log})
 	if o.Checkpoints != nil {
 		loops = append(loops, &loop.Loop{Name: "checkpoints", Every: time.Minute, RunOnce: o.Checkpoints.RunOnce, Log: o.Log})
 	}

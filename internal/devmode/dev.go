@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/pgserver"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
+	"signalbox/internal/secret"
 	"signalbox/internal/typeid"
 	"signalbox/migrations"
 )
@@ -150,11 +151,28 @@ func (d *Dev) startDatabase(ctx context.Context) error {
 	if err := migrations.Up(ctx, d.postgres.URL(pgserver.Owner, pgserver.Database)); err != nil {
 		return err
 	}
-	d.store, err = db.Open(ctx, db.Options{URL: d.postgres.URL(pgserver.Engine, pgserver.Database), AppURL: d.postgres.URL(pgserver.App, pgserver.Database), MaxConns: 2, Log: d.log})
+	secretKeys, err := d.secretKeys()
+	if err != nil {
+		return err
+	}
+	ring, err := secret.ParseRing(secretKeys)
+	if err != nil {
+		return err
+	}
+	d.store, err = db.Open(ctx, db.Options{URL: d.postgres.URL(pgserver.Engine, pgserver.Database), AppURL: d.postgres.URL(pgserver.App, pgserver.Database), MaxConns: 2, Keys: ring, Log: d.log})
 	return err
 }
 
+// secretKeys is the key that the first start made, in a file of its own.
+func (d *Dev) secretKeys() (string, error) {
+	return d.folder.secret("secret-keys", func() (string, error) { return secret.NewKey("dev"), nil })
+}
+
 func (d *Dev) configure() error {
+	secretKeys, err := d.secretKeys()
+	if err != nil {
+		return err
+	}
 	sessionKey, err := d.folder.secret("session-key", randomText)
 	if err != nil {
 		return err
@@ -168,6 +186,7 @@ func (d *Dev) configure() error {
 			"SIGNALBOX_ARTIFACT_URL":     "file://" + d.folder.path("artifacts"),
 			"SIGNALBOX_LOCAL_FORGE":      d.folder.path("forge"),
 			"SIGNALBOX_SESSION_KEY":      sessionKey,
+			"SIGNALBOX_SECRET_KEYS":      secretKeys,
 		}[name]
 		return value, ok
 	}
@@ -184,13 +203,13 @@ func (d *Dev) startProvider(ctx context.Context) error {
 	}
 	d.memory.Provider = l.Addr().String()
 	d.config.ProviderAllow = []string{d.memory.Provider}
-	secret, err := d.folder.secret("client-secret", randomText)
+	clientSecret, err := d.folder.secret("client-secret", randomText)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	issuer := "http://" + d.memory.Provider
 	id, err := d.store.SaveProvider(ctx, db.Provider{
-		Name: providerName, Issuer: issuer, ClientID: clientID, ClientSecret: secret, GroupsClaim: "groups", Dev: true,
+		Name: providerName, Issuer: issuer, ClientID: clientID, ClientSecret: config.NewSecret(clientSecret), GroupsClaim: "groups", Dev: true,
 		Groups: map[string][]policy.Role{
 			"requester": {policy.RoleViewer, policy.RoleRequester},
 			"approver":  {policy.RoleViewer, policy.RoleApprover},
@@ -201,7 +220,7 @@ func (d *Dev) startProvider(ctx context.Context) error {
 		return errors.Join(err, l.Close())
 	}
 	handler, err := oidc.New(oidc.Options{
-		Issuer: issuer, ClientID: clientID, ClientSecret: secret, KeyDir: d.folder.path("keys"), People: oidc.SamplePeople(),
+		Issuer: issuer, ClientID: clientID, ClientSecret: clientSecret, KeyDir: d.folder.path("keys"), People: oidc.SamplePeople(),
 		RedirectURIs: []string{d.url + "/auth/oidc/" + typeid.Format(typeid.Provider, id) + "/callback"},
 	})
 	if err != nil {

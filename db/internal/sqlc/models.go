@@ -418,14 +418,15 @@ type PolicyProposal struct {
 }
 
 type Provider struct {
-	ID           uuid.UUID `json:"id"`
-	Name         string    `json:"name"`
-	Issuer       string    `json:"issuer"`
-	ClientID     string    `json:"client_id"`
-	ClientSecret string    `json:"client_secret"`
-	GroupsClaim  string    `json:"groups_claim"`
-	Dev          bool      `json:"dev"`
-	CreatedAt    time.Time `json:"created_at"`
+	ID                 uuid.UUID `json:"id"`
+	Name               string    `json:"name"`
+	Issuer             string    `json:"issuer"`
+	ClientID           string    `json:"client_id"`
+	ClientSecret       string    `json:"client_secret"`
+	GroupsClaim        string    `json:"groups_claim"`
+	Dev                bool      `json:"dev"`
+	CreatedAt          time.Time `json:"created_at"`
+	ClientSecretSealed string    `json:"client_secret_sealed"`
 }
 
 type ProviderPause struct {
@@ -699,6 +700,7 @@ type Session struct {
 	Browser       string      `json:"browser"`
 	ProviderSid   string      `json:"provider_sid"`
 	IDToken       string      `json:"id_token"`
+	IDTokenSealed string      `json:"id_token_sealed"`
 }
 
 type Step struct {

@@ -146,17 +146,18 @@ func (q *Queries) GetIdentity(ctx context.Context, db DBTX, providerID uuid.UUID
 }
 
 const getProvider = `-- name: GetProvider :one
-SELECT id, name, issuer, client_id, client_secret, groups_claim, dev FROM providers WHERE id = $1
+SELECT id, name, issuer, client_id, client_secret, client_secret_sealed, groups_claim, dev FROM providers WHERE id = $1
 `
 
 type GetProviderRow struct {
-	ID           uuid.UUID `json:"id"`
-	Name         string    `json:"name"`
-	Issuer       string    `json:"issuer"`
-	ClientID     string    `json:"client_id"`
-	ClientSecret string    `json:"client_secret"`
-	GroupsClaim  string    `json:"groups_claim"`
-	Dev          bool      `json:"dev"`
+	ID                 uuid.UUID `json:"id"`
+	Name               string    `json:"name"`
+	Issuer             string    `json:"issuer"`
+	ClientID           string    `json:"client_id"`
+	ClientSecret       string    `json:"client_secret"`
+	ClientSecretSealed string    `json:"client_secret_sealed"`
+	GroupsClaim        string    `json:"groups_claim"`
+	Dev                bool      `json:"dev"`
 }
 
 func (q *Queries) GetProvider(ctx context.Context, db DBTX, id uuid.UUID) (GetProviderRow, error) {
@@ -168,6 +169,7 @@ func (q *Queries) GetProvider(ctx context.Context, db DBTX, id uuid.UUID) (GetPr
 		&i.Issuer,
 		&i.ClientID,
 		&i.ClientSecret,
+		&i.ClientSecretSealed,
 		&i.GroupsClaim,
 		&i.Dev,
 	)
@@ -429,23 +431,22 @@ func (q *Queries) InsertLoginState(ctx context.Context, db DBTX, arg InsertLogin
 }
 
 const insertProvider = `-- name: InsertProvider :one
-INSERT INTO providers (id, name, issuer, client_id, client_secret, groups_claim, dev)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO providers (id, name, issuer, client_id, groups_claim, dev)
+VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT ON CONSTRAINT providers_name_key DO UPDATE
-SET client_id = excluded.client_id, client_secret = excluded.client_secret, groups_claim = excluded.groups_claim,
+SET client_id = excluded.client_id, groups_claim = excluded.groups_claim,
     -- The issuer is pinned: with another one every subject would mean somebody else. Only dev mode moves its port.
     issuer = CASE WHEN providers.dev AND excluded.dev THEN excluded.issuer ELSE providers.issuer END
 RETURNING id, issuer
 `
 
 type InsertProviderParams struct {
-	ID           uuid.UUID `json:"id"`
-	Name         string    `json:"name"`
-	Issuer       string    `json:"issuer"`
-	ClientID     string    `json:"client_id"`
-	ClientSecret string    `json:"client_secret"`
-	GroupsClaim  string    `json:"groups_claim"`
-	Dev          bool      `json:"dev"`
+	ID          uuid.UUID `json:"id"`
+	Name        string    `json:"name"`
+	Issuer      string    `json:"issuer"`
+	ClientID    string    `json:"client_id"`
+	GroupsClaim string    `json:"groups_claim"`
+	Dev         bool      `json:"dev"`
 }
 
 type InsertProviderRow struct {
@@ -453,13 +454,13 @@ type InsertProviderRow struct {
 	Issuer string    `json:"issuer"`
 }
 
+// The client secret follows by itself: it is sealed for the row's id, which is known only now.
 func (q *Queries) InsertProvider(ctx context.Context, db DBTX, arg InsertProviderParams) (InsertProviderRow, error) {
 	row := db.QueryRow(ctx, insertProvider,
 		arg.ID,
 		arg.Name,
 		arg.Issuer,
 		arg.ClientID,
-		arg.ClientSecret,
 		arg.GroupsClaim,
 		arg.Dev,
 	)
@@ -469,7 +470,7 @@ func (q *Queries) InsertProvider(ctx context.Context, db DBTX, arg InsertProvide
 }
 
 const insertSession = `-- name: InsertSession :exec
-INSERT INTO sessions (id_hash, id, user_id, tenant_id, provider_id, subject, auth_time, browser, provider_sid, id_token, idle_expires_at, expires_at)
+INSERT INTO sessions (id_hash, id, user_id, tenant_id, provider_id, subject, auth_time, browser, provider_sid, id_token_sealed, idle_expires_at, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
         now() + make_interval(secs => $11::float8), now() + make_interval(secs => $12::float8))
 `
@@ -484,7 +485,7 @@ type InsertSessionParams struct {
 	AuthTime        time.Time   `json:"auth_time"`
 	Browser         string      `json:"browser"`
 	ProviderSid     string      `json:"provider_sid"`
-	IDToken         string      `json:"id_token"`
+	IDTokenSealed   string      `json:"id_token_sealed"`
 	IdleSeconds     float64     `json:"idle_seconds"`
 	AbsoluteSeconds float64     `json:"absolute_seconds"`
 }
@@ -500,7 +501,7 @@ func (q *Queries) InsertSession(ctx context.Context, db DBTX, arg InsertSessionP
 		arg.AuthTime,
 		arg.Browser,
 		arg.ProviderSid,
-		arg.IDToken,
+		arg.IDTokenSealed,
 		arg.IdleSeconds,
 		arg.AbsoluteSeconds,
 	)
@@ -611,17 +612,18 @@ func (q *Queries) ListGroupRoles(ctx context.Context, db DBTX, providerID uuid.U
 
 const listProviders = `-- name: ListProviders :many
 
-SELECT id, name, issuer, client_id, client_secret, groups_claim, dev FROM providers ORDER BY name
+SELECT id, name, issuer, client_id, client_secret, client_secret_sealed, groups_claim, dev FROM providers ORDER BY name
 `
 
 type ListProvidersRow struct {
-	ID           uuid.UUID `json:"id"`
-	Name         string    `json:"name"`
-	Issuer       string    `json:"issuer"`
-	ClientID     string    `json:"client_id"`
-	ClientSecret string    `json:"client_secret"`
-	GroupsClaim  string    `json:"groups_claim"`
-	Dev          bool      `json:"dev"`
+	ID                 uuid.UUID `json:"id"`
+	Name               string    `json:"name"`
+	Issuer             string    `json:"issuer"`
+	ClientID           string    `json:"client_id"`
+	ClientSecret       string    `json:"client_secret"`
+	ClientSecretSealed string    `json:"client_secret_sealed"`
+	GroupsClaim        string    `json:"groups_claim"`
+	Dev                bool      `json:"dev"`
 }
 
 // Who is calling: providers, logins, sessions, tokens and workers' credentials.
@@ -641,6 +643,7 @@ func (q *Queries) ListProviders(ctx context.Context, db DBTX) ([]ListProvidersRo
 			&i.Issuer,
 			&i.ClientID,
 			&i.ClientSecret,
+			&i.ClientSecretSealed,
 			&i.GroupsClaim,
 			&i.Dev,
 		); err != nil {
@@ -798,6 +801,15 @@ func (q *Queries) RevokeWorkerCredential(ctx context.Context, db DBTX, tenantID 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const setClientSecret = `-- name: SetClientSecret :exec
+UPDATE providers SET client_secret = '', client_secret_sealed = $1 WHERE id = $2
+`
+
+func (q *Queries) SetClientSecret(ctx context.Context, db DBTX, sealed string, iD uuid.UUID) error {
+	_, err := db.Exec(ctx, setClientSecret, sealed, iD)
+	return err
 }
 
 const takeLoginCode = `-- name: TakeLoginCode :one

@@ -245,19 +245,19 @@ func (q *Queries) ListSignedIn(ctx context.Context, db DBTX, tenantID uuid.UUID)
 }
 
 const takeSession = `-- name: TakeSession :one
-DELETE FROM sessions WHERE id_hash = $1 RETURNING user_id, provider_id, id_token
+DELETE FROM sessions WHERE id_hash = $1 RETURNING user_id, provider_id, id_token_sealed
 `
 
 type TakeSessionRow struct {
-	UserID     uuid.UUID  `json:"user_id"`
-	ProviderID *uuid.UUID `json:"provider_id"`
-	IDToken    string     `json:"id_token"`
+	UserID        uuid.UUID  `json:"user_id"`
+	ProviderID    *uuid.UUID `json:"provider_id"`
+	IDTokenSealed string     `json:"id_token_sealed"`
 }
 
 func (q *Queries) TakeSession(ctx context.Context, db DBTX, idHash bytea.Bytes) (TakeSessionRow, error) {
 	row := db.QueryRow(ctx, takeSession, idHash)
 	var i TakeSessionRow
-	err := row.Scan(&i.UserID, &i.ProviderID, &i.IDToken)
+	err := row.Scan(&i.UserID, &i.ProviderID, &i.IDTokenSealed)
 	return i, err
 }
 

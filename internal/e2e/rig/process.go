@@ -17,27 +17,29 @@ type Process struct {
 	Address string
 
 	r      *Rig
+	env    []string
 	log    string
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
 
-// ServeProcess replaces the server inside the test by the real program, with the same times, database and folders.
-func (r *Rig) ServeProcess() *Process {
+// ServeProcess replaces the server inside the test by the real program, with the same times, database and folders. env is
+// added to its environment, as NAME=value.
+func (r *Rig) ServeProcess(env ...string) *Process {
 	r.T.Helper()
 	r.StopServer()
-	return r.serve(strings.TrimPrefix(r.URL, "http://"))
+	return r.serve(strings.TrimPrefix(r.URL, "http://"), env...)
 }
 
 // ServeReplica starts the real program once more, at an address of its own.
 func (r *Rig) ServeReplica() *Process {
 	r.T.Helper()
-	return r.serve(r.reserve())
+	return r.serve(r.Reserve())
 }
 
-func (r *Rig) serve(address string) *Process {
+func (r *Rig) serve(address string, env ...string) *Process {
 	r.T.Helper()
-	p := &Process{r: r, Address: address, log: r.path("serve-" + address[strings.LastIndex(address, ":")+1:] + ".log")}
+	p := &Process{r: r, env: env, Address: address, log: r.path("serve-" + address[strings.LastIndex(address, ":")+1:] + ".log")}
 	p.Start()
 	r.T.Cleanup(p.Kill)
 	return p
@@ -77,8 +79,9 @@ func (p *Process) Launch() {
 		"SIGNALBOX_ADDR=" + p.Address, "SIGNALBOX_PUBLIC_URL=" + r.URL, "SIGNALBOX_DATABASE_URL=" + r.Database.EngineURL, "SIGNALBOX_DATABASE_APP_URL=" + r.Database.AppURL,
 		"SIGNALBOX_ARTIFACT_URL=file://" + r.path("artifacts"), "SIGNALBOX_LOCAL_FORGE=" + r.path("forge"), "SIGNALBOX_SESSION_KEY=" + sessionKey,
 		"SIGNALBOX_LEASE_TTL=" + t.LeaseTTL.String(), "SIGNALBOX_CANCEL_GRACE=" + t.CancelGrace.String(), "SIGNALBOX_BACKOFF_SCALE=" + fmt.Sprint(t.BackoffScale),
-		"SIGNALBOX_REAPER_TICK=50ms", "SIGNALBOX_OIDC_ALLOW=127.0.0.1:*",
+		"SIGNALBOX_REAPER_TICK=50ms", "SIGNALBOX_SECRET_KEYS=" + r.secretKeys, "SIGNALBOX_OIDC_ALLOW=127.0.0.1:*",
 	}
+	p.cmd.Env = append(p.cmd.Env, p.env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p.exited = make(chan struct{})
 	started := make(chan error)

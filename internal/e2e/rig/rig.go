@@ -19,12 +19,14 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/artifact"
+	"signalbox/internal/config"
 	"signalbox/internal/dbtest"
 	"signalbox/internal/dbtest/throwaway"
 	"signalbox/internal/forge"
 	"signalbox/internal/git"
 	"signalbox/internal/oidc"
 	"signalbox/internal/policy"
+	"signalbox/internal/secret"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
 )
@@ -76,27 +78,29 @@ type Rig struct {
 	// Cluster is set with Options.Durable.
 	Cluster *throwaway.Cluster
 
-	vitals    *sync.Map // what browsers measured, by route and vital
-	options   Options
-	artifacts *artifact.Store
-	forge     *forge.Local
-	server    *server
-	log       *log
-	people    map[string]*Person
-	api       *wire.ClientWithResponses
-	workers   int
+	secretKeys string
+	minted     *minted
+	vitals     *sync.Map // what browsers measured, by route and vital
+	options    Options
+	artifacts  *artifact.Store
+	forge      *forge.Local
+	server     *server
+	log        *log
+	people     map[string]*Person
+	api        *wire.ClientWithResponses
+	workers    int
 }
 
 // New starts a product for t and stops it when t ends, after every run was replayed.
 func New(t testing.TB, o Options) *Rig {
 	t.Helper()
 	o.Patience = cmp.Or(o.Patience, Patience)
-	r := &Rig{vitals: &sync.Map{}, T: t, options: o, people: map[string]*Person{}}
+	r := &Rig{vitals: &sync.Map{}, minted: &minted{}, T: t, options: o, people: map[string]*Person{}}
 	r.folder()
 	r.database()
 	r.log = newLog(t, filepath.Join(r.Dir, "server.log"), o.Failures)
 	r.storage()
-	address := r.reserve()
+	address := r.Reserve()
 	r.URL = "http://" + address
 	r.provider()
 	r.StartServer()
@@ -187,7 +191,10 @@ func (r *Rig) database() {
 func (r *Rig) storage() {
 	t := r.T
 	var err error
-	r.Store, err = db.Open(t.Context(), db.Options{URL: r.Database.EngineURL, AppURL: r.Database.AppURL, Timing: r.options.Timing, MaxConns: 24, Log: r.log.slog})
+	r.secretKeys = secret.NewKey("rig")
+	keys, err := secret.ParseRing(r.secretKeys)
+	r.must(err, "make a key for secrets")
+	r.Store, err = db.Open(t.Context(), db.Options{URL: r.Database.EngineURL, AppURL: r.Database.AppURL, Timing: r.options.Timing, MaxConns: 24, Keys: keys, Log: r.log.slog})
 	r.must(err, "open the store")
 	t.Cleanup(r.Store.Close)
 	r.artifacts, err = artifact.Open(t.Context(), "file://"+r.path("artifacts"))
@@ -203,8 +210,8 @@ func (r *Rig) storage() {
 	r.must(err, "open the forge")
 }
 
-// reserve picks a port below those that the system hands out by itself, so that it is there again after a restart.
-func (r *Rig) reserve() string {
+// Reserve picks a port below those that the system hands out by itself, so that it is there again after a restart.
+func (r *Rig) Reserve() string {
 	var err error
 	for range 200 {
 		var b [2]byte
@@ -225,9 +232,9 @@ func (r *Rig) provider() {
 	t := r.T
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	r.must(err, "listen for the provider")
-	issuer, secret := "http://"+l.Addr().String(), rand.Text()
+	issuer, clientSecret := "http://"+l.Addr().String(), rand.Text()
 	id, err := r.Store.SaveProvider(t.Context(), db.Provider{
-		Name: "the sample people", Issuer: issuer, ClientID: "signalbox-e2e", ClientSecret: secret, GroupsClaim: "groups", Dev: true,
+		Name: "the sample people", Issuer: issuer, ClientID: "signalbox-e2e", ClientSecret: config.NewSecret(clientSecret), GroupsClaim: "groups", Dev: true,
 		Groups: map[string][]policy.Role{
 			"requester": {policy.RoleViewer, policy.RoleRequester},
 			"approver":  {policy.RoleViewer, policy.RoleApprover},
@@ -241,11 +248,12 @@ func (r *Rig) provider() {
 		people = append(people, oidc.Person{Subject: "a" + n, Name: "Approver " + n, Email: "a" + n + "@example.test", Groups: []string{"approver"}})
 	}
 	handler, err := oidc.New(oidc.Options{
-		Issuer: issuer, ClientID: "signalbox-e2e", ClientSecret: secret, KeyDir: r.path("keys"), People: people,
+		Issuer: issuer, ClientID: "signalbox-e2e", ClientSecret: clientSecret, KeyDir: r.path("keys"), People: people,
 		RedirectURIs: []string{r.URL + "/auth/oidc/" + typeid.Format(typeid.Provider, id) + "/callback"},
 	})
 	r.must(err, "make the provider")
-	s := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	r.minted.add("client secret", clientSecret)
+	s := &http.Server{Handler: r.minted.watch(handler), ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {

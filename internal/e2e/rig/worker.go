@@ -125,6 +125,7 @@ func (r *Rig) LaunchWorker(o WorkerOptions) *Worker {
 		_, err := r.Store.CreateWorkerCredential(t.Context(), db.WorkerCredential{Tenant: db.DefaultTenant, Name: o.Name, Phases: o.Phases}, o.Credential)
 		r.must(err, "mint the worker's credential")
 	}
+	r.minted.add("worker credential", o.Credential)
 	if o.Binary == "" {
 		o.Binary = Binary(t, "cmd/signalbox-worker")
 	}
