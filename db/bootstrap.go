@@ -116,7 +116,7 @@ func (s *Store) DismissAdministrator(ctx context.Context, in Request, user uuid.
 
 // HasAdministrator reports whether anybody is an administrator of the installation.
 func (s *Store) HasAdministrator(ctx context.Context) (bool, error) {
-	has, err := s.q.HasAdministrator(ctx, s.pool, DefaultTenant)
+	has, err := s.q.HasAdministrator(ctx, s.reads(DefaultTenant), DefaultTenant)
 	return has, wrap("look for an administrator", err)
 }
 

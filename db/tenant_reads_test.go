@@ -28,7 +28,7 @@ import (
 // tenants. Everything else that reads is asked as signalbox_app (decision 11).
 var engineReads = map[string][]string{
 	"who calls is found by the hash of what they show, before there is a tenant": {
-		"GetSession", "LiveSessions", "GetToken", "GetWorkerCredentials", "ListProviders", "GetProvider"},
+		"GetSession", "LiveSessions", "GetToken", "GetWorkerCredentials", "ListProviders", "GetProvider", "GetAdminLink"},
 	"a person's logins belong to the person and not to a tenant, and lie beside their hashes": {"ListSessions", "ListSignedIn", "Retention"},
 	"a worker of the installation names no tenant: it follows from the leases in its hands": {
 		"TenantOfLease", "TenantOfRun", "TenantOfArtifact", "TenantOfRepository", "TenantOfPull"},
