@@ -285,6 +285,8 @@ func (s *server) routes() []route {
 		op("getGateTurn", reads, s.apiGateTurn),
 		op("takeGateTurn", decider, s.apiTakeGateTurn),
 
+		op("listAudit", admin, s.apiAudit),
+		op("getAuditRow", admin, s.apiAuditRow),
 		op("listPolicies", reads, s.apiPolicies),
 		op("getPolicy", reads, s.apiPolicy),
 		op("changePolicy", admin, s.apiChangePolicy),
