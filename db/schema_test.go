@@ -145,7 +145,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	ours := []string{"runs", "run_events", "run_queue", "run_delayed", "run_admissions", "run_leases", "ended_leases", "attempts", "sandboxes", "gates",
 		"gate_revisions", "feedback", "attestations", "policy_decisions", "outbox", "notices", "audit_log", "audit_heads", "feed_cursors",
 		"task_events", "verifications", "patches", "fact_sequences", "tenants", "users", "identities", "sessions", "login_states", "login_codes",
-		"api_tokens", "logout_tokens", "worker_credentials", "worker_enrolments", "admin_links", "control_heartbeat", "repairs", "quarantine"}
+		"api_tokens", "logout_tokens", "worker_credentials", "worker_enrolments", "admin_links", "bypass_reviews", "control_heartbeat", "repairs", "quarantine"}
 	// Rules of other tables that no request can break, with the reason.
 	cannot := map[string]string{
 		"tasks_state_check": "only the reducer sets it", "tasks_max_runs_check": "checked by policy", "tasks_runs_check": "held by the reducer",

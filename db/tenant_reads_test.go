@@ -42,8 +42,7 @@ var engineReads = map[string][]string{
 		"LiveOffers", "BootsOfTenant", "PausedQueues", "ProviderPauses", "PageQueues"},
 	"the installation's own figures and checks name no tenant, or all of them": {
 		"Now", "Tenant", "SchemaVersion", "SchedulerGauges", "CountRepairs", "AuditTenants", "AuditHeads", "AuditHashAt", "ReplayRuns", "ReplayEvents"},
-	"a link for the first administrator is found by its hash, before anybody belongs to a tenant": {"GetAdminLink"},
-	"stored secrets are sealed anew for the installation, not for a tenant":                       {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
+	"stored secrets are sealed anew for the installation, not for a tenant": {"ListStaleClientSecrets", "ListStaleIDTokens", "CountSecretsByKey"},
 }
 
 // engineWork are what is handed the engine's connections to ask more than one thing: commands, and the look-ups by which they judge

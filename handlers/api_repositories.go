@@ -239,8 +239,12 @@ func (s *server) apiEnsureLocalPull(w http.ResponseWriter, r *http.Request) erro
 	if err := s.holdsPatch(r, info, repo, body); err != nil {
 		return err
 	}
+	text, err := s.withBypasses(r, h.Ref.Tenant, h.Ref.Run, body.Body)
+	if err != nil {
+		return err
+	}
 	pull, created, err := s.store.EnsurePull(r.Context(), h, db.NewPull{
-		Title: clipText(body.Title, 300), Body: body.Body, HeadBranch: info.Branch, BaseBranch: body.BaseBranch, HeadSHA: body.HeadSha,
+		Title: clipText(body.Title, 300), Body: text, HeadBranch: info.Branch, BaseBranch: body.BaseBranch, HeadSHA: body.HeadSha,
 		URL: func(id string) string { return s.publicURL.String() + web.PullURL(id) },
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ var auditFilters = []string{"who", "action", "object", "result", "since", "until
 
 // auditPresets are actions that are looked for together.
 var auditPresets = map[string][]string{
-	"forced": {"run.force_stop", "run.resume", "gate.bypass", "provider.resume", "login.break_glass"},
+	"forced": {"run.force_stop", "run.resume", "gate.bypass", "gate.bypass_review", "provider.resume", "login.break_glass"},
 	"access": {"session.start", "session.end", "session.end_others", "session.end_all", "session.end_by_provider", "login.command_line", "token.create", "token.revoke", "worker_credential.create", "worker_credential.revoke",
 		"admin.link", "admin.appoint", "admin.dismiss", "worker.enrol", "worker_enrolment.create", "worker_enrolment.revoke"},
 }

@@ -12,10 +12,12 @@ import (
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"signalbox/db"
+	"signalbox/internal/wire"
 )
 
 // auditNumbers are the numbers that the list shows on all of its pages.
@@ -181,4 +183,50 @@ func TestAFaultOfTheAuditIsShownToAdministrators(t *testing.T) {
 			t.Errorf("a requester reads of %q", fault)
 		}
 	}
+}
+
+// R-ATT-4: the audit log is read through the API with the page's filters, page by page without a gap or a repeat, each row with the
+// address of its page; only an administrator's own login reads it.
+func TestAuditByAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 5 {
+		w.signedIn(t, rita)
+	}
+	admin := w.cli(t, adam)
+	all := into[wire.AuditList](t, admin.call(t, "GET", "/audit?limit=500", nil).want(t, http.StatusOK))
+	var paged []wire.AuditRow
+	for before := int64(0); ; {
+		page := into[wire.AuditList](t, admin.call(t, "GET", fmt.Sprintf("/audit?limit=2&before=%d", before), nil).want(t, http.StatusOK))
+		paged = append(paged, page.Items...)
+		if before = page.NextBefore; before == 0 {
+			break
+		}
+	}
+	if len(all.Items) < 5 || all.NextBefore != 0 {
+		t.Fatalf("%d rows, next %d", len(all.Items), all.NextBefore)
+	}
+	if d := cmp.Diff(all.Items, paged); d != "" {
+		t.Errorf("page by page (-at once +paged):\n%s", d)
+	}
+	mine := into[wire.AuditList](t, admin.call(t, "GET", "/audit?who=Rita&action=session.*&result=recorded", nil).want(t, http.StatusOK))
+	if len(mine.Items) != 5 {
+		t.Errorf("%d sign-ins of Rita", len(mine.Items))
+	}
+	for _, row := range mine.Items {
+		if row.ActorName != rita.name || row.Action != "session.start" || len(row.Hash) != 64 {
+			t.Errorf("row %+v", row)
+		}
+		if one := into[wire.AuditRow](t, admin.call(t, "GET", fmt.Sprintf("/audit/%d", row.Number), nil).want(t, http.StatusOK)); cmp.Diff(one, row) != "" {
+			t.Errorf("alone: %+v", one)
+		}
+		w.signedIn(t, adam).get(t, strings.TrimPrefix(row.Url, w.url)).want(t, http.StatusOK)
+	}
+	for path, code := range map[string]int{"/audit/0": http.StatusNotFound, "/audit/x": http.StatusNotFound, "/audit/99999": http.StatusNotFound, "/audit?since=soon": http.StatusUnprocessableEntity, "/audit?zone=Nowhere": http.StatusUnprocessableEntity, "/audit?before=-1": http.StatusUnprocessableEntity} {
+		if a := admin.call(t, "GET", path, nil); a.StatusCode != code && (code != http.StatusUnprocessableEntity || a.StatusCode != http.StatusBadRequest) {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+	w.cli(t, ana).call(t, "GET", "/audit", nil).want(t, http.StatusForbidden)
+	w.token(t, adam, "read").call(t, "GET", "/audit", nil).want(t, http.StatusForbidden)
 }

@@ -108,6 +108,10 @@ func (s *server) gatePage(w http.ResponseWriter, r *http.Request, code int, id u
 		return err
 	}
 	data.History = append(data.History, earlier...)
+	if data.Bypasses, err = s.bypasses(r, db.BypassFilter{Run: g.run.ID}); err != nil {
+		return err
+	}
+	data.MayBypass = g.info.State == run.GateOpen && who(r).has(policy.RoleBreakglass) && g.info.Kind != run.GateBudget && g.info.Kind != run.GateReconcile
 	if data.Live {
 		turn, err := s.store.Turn(r.Context(), who(r).tenant, id, who(r).user)
 		if err != nil {

@@ -47,6 +47,9 @@ func (s *server) getInbox(w http.ResponseWriter, r *http.Request) error {
 	if data.Hints, err = s.hints(r, db.HintRepository, db.HintWorker, db.HintTask); err != nil {
 		return err
 	}
+	if data.Bypasses, err = s.bypassTurns(r); err != nil {
+		return err
+	}
 	turns := s.turnTaker(r)
 	for _, list := range []struct {
 		gates []db.WaitingGate

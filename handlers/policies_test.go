@@ -29,6 +29,16 @@ func TestPolicyPages(t *testing.T) {
 	if a := b.post(t, "/policies/check", bad, "HX-Request", "true").want(t, http.StatusOK); strings.Contains(a.body, "<html") || !strings.Contains(a.body, "Line 2") {
 		t.Errorf("while typing: %s", a.body)
 	}
+	// An example that comes out differently refuses the version, wherever it is to be stored.
+	differs := "version: page-1\ntests:\n  - name: nobody looks\n    facts: {repository: acme/api}\n    expect: {approvals: 0}\n"
+	const told = "example &#34;nobody looks&#34; comes out differently: the result needs 1 approvals and not 0"
+	refused := b.post(t, "/policies", url.Values{"idempotency_key": {key}, "document": {differs}, "reason": {"Kept reason."}}).want(t, http.StatusUnprocessableEntity)
+	if !strings.Contains(refused.body, told) || !strings.Contains(refused.body, "Line 5") {
+		t.Errorf("an example that comes out differently:\n%s", refused.body)
+	}
+	if a := w.cli(t, adam).call(t, "POST", "/policies", wire.PolicyChange{Document: differs, Reason: "x"}).want(t, http.StatusUnprocessableEntity); !strings.Contains(a.body, "nobody looks") {
+		t.Errorf("through the API: %s", a.body)
+	}
 	good := url.Values{"idempotency_key": {key}, "document": {"version: page-1\r\ngates:\r\n  patch: {when: always, quorum: 2}\r\n"}, "reason": {"Two people look."}}
 	if a := b.post(t, "/policies/check", good).want(t, http.StatusOK); !strings.Contains(a.body, "can be stored") {
 		t.Error("a good text is not called good")

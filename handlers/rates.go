@@ -31,14 +31,12 @@ const (
 	costlyCounts = 25
 )
 
-// effort says how a route's requests are counted.
+// effort says how a route's requests are counted. The zero value is an ordinary one, which counts once for who sends it.
 type effort int
 
 const (
-	// ordinary requests count once for who sends them.
-	ordinary effort = iota
-	// costly ones read much: they count costlyCounts times. So does a request to any route that searches (q).
-	costly
+	// costly requests read much: they count costlyCounts times. So does a request to any route that searches (q).
+	costly effort = iota + 1
 	// entrance is a step of a login or logout; nobody is known yet, so it counts for its address.
 	entrance
 )

@@ -144,6 +144,9 @@ func (s *server) routes() []route {
 		page(get, "/f/gates/{id}/quick", member, s.getQuickFragment),
 		page(post, "/gates/{id}/files/{n}/viewed", member, s.postViewed),
 		page(post, "/gates/{id}/decisions", decider, s.postDecision),
+		page(get, "/gates/{id}/bypass", member, s.getBypass),
+		page(post, "/gates/{id}/bypass", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleBreakglass}}, s.postBypass),
+		page(post, "/gates/{id}/bypass/review", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleApprover, policy.RoleAdmin}}, s.postBypassReview),
 		page(post, "/gates/{id}/notes", decider, s.postNotes),
 		page(post, "/gates/{id}/reopen", decider, s.postReopen),
 		page(post, "/gates/{id}/withdraw", decider, s.postWithdraw),
@@ -282,6 +285,8 @@ func (s *server) routes() []route {
 		op("getGateTurn", reads, s.apiGateTurn),
 		op("takeGateTurn", decider, s.apiTakeGateTurn),
 
+		op("listAudit", admin, s.apiAudit),
+		op("getAuditRow", admin, s.apiAuditRow),
 		op("listPolicies", reads, s.apiPolicies),
 		op("getPolicy", reads, s.apiPolicy),
 		op("changePolicy", admin, s.apiChangePolicy),

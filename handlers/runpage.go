@@ -29,6 +29,11 @@ func (s *server) runAsked(r *http.Request) (db.RunInfo, error) {
 func (s *server) runPage(r *http.Request, id uuid.UUID, at window) (web.RunPageData, error) {
 	ctx, p := r.Context(), who(r)
 	data := web.RunPageData{Shell: s.shell(r)}
+	bypasses, err := s.bypasses(r, db.BypassFilter{Run: id})
+	if err != nil {
+		return data, err
+	}
+	data.Bypasses = bypasses
 	look, err := s.lookAt(ctx, p.tenant, id, data.Now)
 	if err != nil {
 		return data, err

@@ -107,6 +107,10 @@ func flash(r *http.Request) *web.Flash {
 		return web.Done("You are an administrator of this installation now.")
 	case "admin-dismissed":
 		return web.Done("The role that the link gave was taken back.")
+	case "bypassed":
+		return &web.Flash{Tone: ui.ToneWaiting, Title: "The gate was bypassed. Somebody else reviews it within 24 hours."}
+	case "bypass-reviewed":
+		return web.Done("The review is closed.")
 	case "repository-checked":
 		return web.Done("The repository was checked. What was found stands beside it.")
 	case "queue-paused":

@@ -68,3 +68,21 @@ DELETE FROM feedback WHERE tenant_id = $1 AND run_id = $2 AND gate_id = $3 AND s
 -- name: FirstClaimAfter :one
 -- When work on what a gate let through began.
 SELECT at FROM run_events WHERE tenant_id = @tenant_id AND run_id = @run_id AND kind = 'lease_acquired' AND at >= @closed_at ORDER BY seq LIMIT 1;
+
+-- name: InsertBypass :exec
+INSERT INTO bypass_reviews (gate_id, tenant_id, run_id, user_id, reason, ticket, at, due_at)
+VALUES (@gate_id, @tenant_id, @run_id, @user_id, @reason, @ticket, @at, @due_at);
+
+-- name: Bypasses :many
+-- Those of a run or of a gate, or those that nobody has reviewed yet; the most urgent first.
+SELECT b.gate_id, b.run_id, b.user_id, u.name::text AS by_name, b.reason, b.ticket, b.at, b.due_at, b.reviewed_at, coalesce(v.name, '')::text AS reviewer, b.note,
+       g.kind, t.title::text AS title, r.name::text AS repository
+FROM bypass_reviews b JOIN users u ON u.id = b.user_id LEFT JOIN users v ON v.id = b.reviewed_by
+JOIN gates g ON g.tenant_id = b.tenant_id AND g.id = b.gate_id JOIN tasks t ON t.id = g.task_id JOIN repositories r ON r.id = t.repository_id
+WHERE b.tenant_id = @tenant_id AND (sqlc.narg(run_id)::uuid IS NULL OR b.run_id = sqlc.narg(run_id)) AND (sqlc.narg(gate_id)::uuid IS NULL OR b.gate_id = sqlc.narg(gate_id))
+  AND (NOT @waiting::bool OR b.reviewed_at IS NULL)
+ORDER BY b.due_at, b.gate_id LIMIT 100;
+
+-- name: ReviewBypass :execrows
+UPDATE bypass_reviews SET reviewed_by = @reviewed_by, reviewed_at = clock_timestamp(), note = @note
+WHERE tenant_id = @tenant_id AND gate_id = @gate_id AND reviewed_at IS NULL;

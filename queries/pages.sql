@@ -120,7 +120,9 @@ WHERE g.tenant_id = @tenant_id AND g.closed_at > now() - interval '7 days' AND g
 ORDER BY g.closed_at DESC LIMIT @count;
 
 -- name: CountMyGates :one
-SELECT count(*)::bigint AS gates FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
+-- Gates that a person may act on, and bypasses that they may review.
+SELECT ((SELECT count(*) FROM bypass_reviews b WHERE b.tenant_id = @tenant_id AND b.reviewed_at IS NULL AND b.user_id <> @user_id::uuid
+        AND @roles::text[] && ARRAY['approver', 'admin'])::bigint + count(*)::bigint)::bigint AS gates FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
 LEFT JOIN turns m ON m.tenant_id = g.tenant_id AND m.gate_id = g.id AND m.user_id = @user_id::uuid
 WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND g.role = ANY(@roles::text[]) AND t.requested_by <> @user_id
   AND (m.passed_to IS NULL OR m.passed_revision <> g.revision)

@@ -22,6 +22,9 @@ type GatePageData struct {
 	Kept     string         // that the approval was kept as the base moved; empty: it was not
 	Live     bool
 	Turn     TurnView // of an open gate
+	// MayBypass offers the page of an emergency; Bypasses are those of the run.
+	MayBypass bool
+	Bypasses  []BypassView
 	Hints    []Hint
 }
 

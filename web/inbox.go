@@ -22,6 +22,7 @@ type InboxPageData struct {
 	Others     []InboxItem // open, but waiting for somebody else
 	MoreOthers bool        // there are more than Others holds
 	Recent     []InboxDecided
+	Bypasses   []BypassView // that this person may review
 	Hints      []Hint
 }
 

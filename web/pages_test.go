@@ -31,6 +31,18 @@ func pages(t *testing.T) map[string]templ.Component {
 		"error_403": web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 403, Missing: "approver on acme/payments", GrantedBy: "an administrator", RequestID: "req_7f2"}),
 		"error_no_role": web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 403, Missing: "viewer", GrantedBy: "an administrator of your identity provider", RequestID: "req_7f2",
 			NoRole: "You are signed in, and none of your groups gives a role here. Ask to be put into one that does, then sign out and in again."}),
+		"bypass": web.BypassPage(bypassPage(nil)),
+		"bypass_refused": web.BypassPage(bypassPage(func(d *web.BypassPageData) {
+			d.Refused, d.Errors = "Nothing was bypassed: name the ticket.", map[string]string{"ticket": "Nothing was bypassed: name the ticket."}
+		})),
+		"bypass_confirm": web.BypassPage(bypassPage(func(d *web.BypassPageData) { d.ConfirmURL = "/login/confirm?return_to=x" })),
+		"bypass_not":     web.BypassPage(bypassPage(func(d *web.BypassPageData) { d.WhyNot = "This asks for the role breakglass." })),
+		"bypass_review": web.BypassPage(bypassPage(func(d *web.BypassPageData) {
+			b := sampleBypass()
+			b.MayReview, d.Done = true, &b
+		})),
+		"run_bypassed": web.RunPage(bypassedRun()),
+		"inbox_bypass": web.InboxPage(web.InboxPageData{Shell: withTurns(1), Bypasses: []web.BypassView{sampleBypass()}}),
 		"become_admin": web.BecomeAdminPage(web.BecomeAdminPageData{Shell: shell(), Expires: now.Add(9 * time.Minute), IdempotencyKey: "K1"}),
 		"error_404":    web.ErrorPage(web.ErrorPageData{Shell: shell(), Status: 404, RequestID: "req_7f3"}),
 		"error_409": web.ErrorPage(web.ErrorPageData{

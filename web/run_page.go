@@ -9,7 +9,8 @@ type RunPageData struct {
 	Panel    RunPanelData
 	Timeline TimelineData
 	Facts    RunFacts
-	Live     bool // open the event stream; false for a terminal run
+	Bypasses []BypassView // of its gates, for good
+	Live     bool         // open the event stream; false for a terminal run
 	// CancelNow offers to cancel without a question: nobody works on it, and this person asked for it.
 	CancelNow      bool
 	IdempotencyKey string

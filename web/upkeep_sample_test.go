@@ -26,3 +26,26 @@ func upkeepPages() map[string]templ.Component {
 		}}),
 	}
 }
+
+func sampleBypass() web.BypassView {
+	return web.BypassView{GateID: gateID, Kind: "patch", By: "Ana Approver", Reason: "Production is down, and nobody else answers. " + longReason()[:60], Ticket: "INC-4412", Title: goal, Repository: repo, RunID: runID,
+		At: ago(time.Hour), Due: now.Add(23 * time.Hour)}
+}
+
+func bypassPage(change func(*web.BypassPageData)) web.BypassPageData {
+	d := web.BypassPageData{Shell: shell(), GateID: gateID, Kind: "patch", Title: goal, Repository: repo, RunID: runID, Digest: digest, Revision: 2, Open: true, MinReason: 20, IdempotencyKey: "K1",
+		Typed: map[string]string{"reason": "Kept <b>words</b>."}}
+	if change != nil {
+		change(&d)
+	}
+	return d
+}
+
+func bypassedRun() web.RunPageData {
+	d := succeededRun()
+	overdue, reviewed := sampleBypass(), sampleBypass()
+	overdue.Due = ago(time.Hour)
+	reviewed.Reviewed, reviewed.Reviewer, reviewed.Note = ago(time.Minute), "Ben Approver", "The rollback was right."
+	d.Bypasses = []web.BypassView{overdue, reviewed}
+	return d
+}

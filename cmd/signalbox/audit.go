@@ -15,6 +15,7 @@ import (
 )
 
 type auditCmd struct {
+	List   auditListCmd   `cmd:"" help:"List who did what; for administrators."`
 	Verify auditVerifyCmd `cmd:"" help:"Check the audit log's hash chains, and with checkpoints that nothing was taken off their ends."`
 	Key    auditKeyCmd    `cmd:"" help:"Print the public key of SIGNALBOX_AUDIT_KEY, with which checkpoints are checked elsewhere."`
 }

@@ -25,7 +25,7 @@ type commands struct {
 	Migrate          migrateCmd          `cmd:"" help:"Bring the database's schema to this program's version."`
 	Replay           replayCmd           `cmd:"" help:"Fold every run's log from nothing and compare it with what is stored."`
 	Admin            adminCmd            `cmd:"" help:"Make the first administrator."`
-	Audit            auditCmd            `cmd:"" help:"Check the audit log."`
+	Audit            auditCmd            `cmd:"" help:"Read and check the audit log."`
 	Secrets          secretsCmd          `cmd:"" help:"Make keys for stored secrets and rotate them."`
 	Login            loginCmd            `cmd:"" help:"Sign in with your browser; the login is kept in a file that only you can read."`
 	Logout           logoutCmd           `cmd:"" help:"End the kept login."`

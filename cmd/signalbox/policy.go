@@ -17,7 +17,7 @@ type policyCmd struct {
 	List     policyListCmd     `cmd:"" help:"List the versions of the policy, and the change that waits."`
 	Show     policyShowCmd     `cmd:"" help:"Print a version."`
 	Diff     policyDiffCmd     `cmd:"" help:"Show what two versions differ in."`
-	Test     policyTestCmd     `cmd:"" help:"Check a policy file, without a server."`
+	Test     policyTestCmd     `cmd:"" help:"Check a policy file and try its examples, without a server."`
 	Simulate policySimulateCmd `cmd:"" help:"Say what a policy file would have decided differently about past runs."`
 	Put      policyPutCmd      `cmd:"" help:"Put a policy file in force, or propose it where two administrators are asked."`
 	Confirm  policyConfirmCmd  `cmd:"" help:"Put the change that another administrator proposed in force."`
@@ -122,7 +122,7 @@ func (c policyTestCmd) Run(_ context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(t.Out, "%s can be stored as version %s, with %d rules of its own.\n", c.File, rules.Version, len(rules.Rules))
+	_, err = fmt.Fprintf(t.Out, "%s can be stored as version %s, with %d rules of its own; %d examples came out as they say.\n", c.File, rules.Version, len(rules.Rules), len(rules.Tests))
 	return err
 }
 

@@ -126,6 +126,10 @@ func parse(doc []byte, zone func(string) bool) (r Rules, problems []Problem) {
 	if len(c.problems) == 0 && zone != nil && r.Budget.TimeZone != "" {
 		c.ok(zone(r.Budget.TimeZone), "budget.time_zone", fmt.Sprintf("there is no time zone %q; name one such as Europe/Berlin, or leave the field out for UTC", r.Budget.TimeZone))
 	}
+	if len(c.problems) == 0 && zone != nil && len(r.Tests) > 0 {
+		// As the document will be read once it is stored: with its rules compiled.
+		c.examples(r)
+	}
 	return r, c.problems
 }
 

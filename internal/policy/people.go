@@ -115,6 +115,24 @@ func MayBypass(f Facts, by Actor) (bool, string) {
 	}
 }
 
+// Bypassable reports whether breaking the glass may open f.Gate at all: in place of approvals, never of what no person's approval
+// opens either.
+func Bypassable(r Rules, f Facts) (bool, string) {
+	r = r.Under(f)
+	if k := f.Gate.Kind; k == GateBudget || k == GateReconcile {
+		return false, fmt.Sprintf("Nothing was bypassed: a %s gate is decided by a person with its role.", k)
+	}
+	if len(r.Fired.Denied) > 0 {
+		return false, "Nothing was bypassed: " + lowerFirst(strings.Join(r.Fired.Denied, " "))
+	}
+	if f.Gate.Kind == GatePatch {
+		if ok, why := MayOverride(Guards(r, f)); !ok {
+			return false, why
+		}
+	}
+	return true, ""
+}
+
 // Tally is what the decisions on one gate revision amount to.
 type Tally struct {
 	Approvals int `json:"approvals"`

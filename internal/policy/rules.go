@@ -38,6 +38,8 @@ type Rules struct {
 	// Rules tighten all of this for work that matches them.
 	Rules   []Rule      `yaml:"rules" json:"rules,omitempty"`
 	Changes ChangeRules `yaml:"changes" json:"changes"`
+	// Tests are examples that a document must decide as they say before it is put in force.
+	Tests []Example `yaml:"tests" json:"tests,omitempty"`
 
 	// Fired is what they made of one piece of work; only Under fills it in.
 	Fired Fired `yaml:"-" json:"-"`
@@ -327,6 +329,7 @@ func (r Rules) Clone() Rules {
 	r.Routing, r.Concurrency, r.Installation = r.Routing.clone(), r.Concurrency.clone(), r.Installation.clone()
 	r.Prices = r.Prices.clone()
 	r.Rules = slices.Clone(r.Rules)
+	r.Tests = slices.Clone(r.Tests)
 	p := &r.Paths
 	p.Forbidden, p.Protected = slices.Clone(p.Forbidden), slices.Clone(p.Protected)
 	p.Generated, p.GeneratedSources = slices.Clone(p.Generated), slices.Clone(p.GeneratedSources)

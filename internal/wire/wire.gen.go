@@ -1096,6 +1096,66 @@ type AttemptFailed struct {
 	Summary string `json:"summary"`
 }
 
+// AuditList A page of the audit log.
+type AuditList struct {
+	// Items The newest first.
+	Items []AuditRow `json:"items"`
+
+	// NextBefore `before` of the next page; not there on the last one.
+	NextBefore int64 `json:"next_before,omitempty,omitzero"`
+}
+
+// AuditRow One action of a person or an administrator. The names are those of an export.
+type AuditRow struct {
+	// Action What was done, such as `gate.approve`.
+	Action string `json:"action"`
+
+	// ActorId Who did it; empty for the server itself.
+	ActorId string `json:"actor_id"`
+
+	// ActorKind human, control_plane or another kind of actor.
+	ActorKind string `json:"actor_kind"`
+
+	// ActorName Their name at that time.
+	ActorName string `json:"actor_name"`
+
+	// At When it was committed.
+	At time.Time `json:"at"`
+
+	// Channel page or api.
+	Channel string `json:"channel"`
+
+	// Detail What else was kept.
+	Detail map[string]interface{} `json:"detail"`
+
+	// Hash SHA-256 over the row and the hash before it, in hexadecimal digits.
+	Hash string `json:"hash"`
+
+	// Number Its number in the tenant's log; none is left out.
+	Number int64 `json:"number"`
+
+	// ObjectId Which one.
+	ObjectId string `json:"object_id"`
+
+	// ObjectType What kind of thing it was done to.
+	ObjectType string `json:"object_type"`
+
+	// Reason Why, in the words of whoever did it.
+	Reason string `json:"reason"`
+
+	// RemoteAddr Address of the client.
+	RemoteAddr string `json:"remote_addr"`
+
+	// RequestId The request in the server's log.
+	RequestId string `json:"request_id"`
+
+	// Result What came of it.
+	Result string `json:"result"`
+
+	// Url The row's page.
+	Url string `json:"url"`
+}
+
 // BaseMoved The base branch moved in files that the patch touches.
 type BaseMoved struct {
 	// Commits By how many commits it went on; absent where that is not known, as after a rewrite of its history.
@@ -3521,6 +3581,36 @@ type TaskId = string
 // TokenId defines model for TokenId.
 type TokenId = string
 
+// ListAuditParams defines parameters for ListAudit.
+type ListAuditParams struct {
+	// Limit At most so many items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Who Id of a person or worker, or a part of a name.
+	Who string `form:"who,omitempty" json:"who,omitempty,omitzero"`
+
+	// Action An action such as `gate.approve`, its beginning such as `gate.*`, or `forced` or `access` for several that belong together.
+	Action string `form:"action,omitempty" json:"action,omitempty,omitzero"`
+
+	// Object Id of an object, or its kind such as run.
+	Object string `form:"object,omitempty" json:"object,omitempty,omitzero"`
+
+	// Result A result such as recorded or refused.
+	Result string `form:"result,omitempty" json:"result,omitempty,omitzero"`
+
+	// Since The first instant.
+	Since string `form:"since,omitempty" json:"since,omitempty,omitzero"`
+
+	// Until The first instant that is no longer chosen.
+	Until string `form:"until,omitempty" json:"until,omitempty,omitzero"`
+
+	// Zone Time zone of times without an offset, such as Europe/Zurich; UTC without it.
+	Zone string `form:"zone,omitempty" json:"zone,omitempty,omitzero"`
+
+	// Before Only rows with a smaller number.
+	Before int64 `form:"before,omitempty" json:"before,omitempty,omitzero"`
+}
+
 // ListGatesParams defines parameters for ListGates.
 type ListGatesParams struct {
 	// Cursor The `next_cursor` of the page before.
@@ -3948,6 +4038,18 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /artifacts/{artifact_id}/content (the `GetArtifactContent` operationId).
 	GetArtifactContent(ctx context.Context, artifactId ArtifactId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAudit The audit log of the tenant, the newest row first
+	//
+	// The filters are those of the page; `next_before` of an answer is `before` of the next question.
+	//
+	// Corresponds with GET /audit (the `ListAudit` operationId).
+	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAuditRow One row of the audit log
+	//
+	// Corresponds with GET /audit/{number} (the `GetAuditRow` operationId).
+	GetAuditRow(ctx context.Context, number int64, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTenantCost What the tenant's work cost
 	//
@@ -4734,6 +4836,38 @@ func (c *Client) GetArtifact(ctx context.Context, artifactId ArtifactId, reqEdit
 // Corresponds with GET /artifacts/{artifact_id}/content (the `GetArtifactContent` operationId).
 func (c *Client) GetArtifactContent(ctx context.Context, artifactId ArtifactId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetArtifactContentRequest(c.Server, artifactId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAudit The audit log of the tenant, the newest row first
+//
+// The filters are those of the page; `next_before` of an answer is `before` of the next question.
+//
+// Corresponds with GET /audit (the `ListAudit` operationId).
+func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuditRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAuditRow One row of the audit log
+//
+// Corresponds with GET /audit/{number} (the `GetAuditRow` operationId).
+func (c *Client) GetAuditRow(ctx context.Context, number int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAuditRowRequest(c.Server, number)
 	if err != nil {
 		return nil, err
 	}
@@ -6527,6 +6661,158 @@ func NewGetArtifactContentRequest(server string, artifactId ArtifactId) (*http.R
 	}
 
 	operationPath := fmt.Sprintf("/artifacts/%s/content", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListAuditRequest constructs an http.Request for the ListAudit method
+func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/audit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "who", params.Who, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "action", params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "object", params.Object, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "result", params.Result, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "until", params.Until, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "zone", params.Zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "before", params.Before, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAuditRowRequest constructs an http.Request for the GetAuditRow method
+func NewGetAuditRowRequest(server string, number int64) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "number", number, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/audit/%s", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -9925,6 +10211,22 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /artifacts/{artifact_id}/content (the `GetArtifactContent` operationId).
 	GetArtifactContentWithResponse(ctx context.Context, artifactId ArtifactId, reqEditors ...RequestEditorFn) (*GetArtifactContentResponse, error)
 
+	// ListAuditWithResponse The audit log of the tenant, the newest row first
+	//
+	// The filters are those of the page; `next_before` of an answer is `before` of the next question.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /audit (the `ListAudit` operationId).
+	ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error)
+
+	// GetAuditRowWithResponse One row of the audit log
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /audit/{number} (the `GetAuditRow` operationId).
+	GetAuditRowWithResponse(ctx context.Context, number int64, reqEditors ...RequestEditorFn) (*GetAuditRowResponse, error)
+
 	// GetTenantCostWithResponse What the tenant's work cost
 	//
 	// Each of the last 31 days of the policy's time zone on which something was used, the newest last. Reported and estimated together count against the daily budget; what nobody put a price on is told beside them and is not 0.
@@ -10855,6 +11157,102 @@ func (r GetArtifactContentResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetArtifactContentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAuditResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuditList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAuditResponse) GetJSON200() *AuditList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListAuditResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAuditResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAuditResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAuditResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAuditResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetAuditRowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuditRow
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAuditRowResponse) GetJSON200() *AuditRow {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetAuditRowResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAuditRowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAuditRowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAuditRowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAuditRowResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -14200,6 +14598,34 @@ func (c *ClientWithResponses) GetArtifactContentWithResponse(ctx context.Context
 	return ParseGetArtifactContentResponse(rsp)
 }
 
+// ListAuditWithResponse The audit log of the tenant, the newest row first
+//
+// The filters are those of the page; `next_before` of an answer is `before` of the next question.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /audit (the `ListAudit` operationId).
+func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error) {
+	rsp, err := c.ListAudit(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAuditResponse(rsp)
+}
+
+// GetAuditRowWithResponse One row of the audit log
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /audit/{number} (the `GetAuditRow` operationId).
+func (c *ClientWithResponses) GetAuditRowWithResponse(ctx context.Context, number int64, reqEditors ...RequestEditorFn) (*GetAuditRowResponse, error) {
+	rsp, err := c.GetAuditRow(ctx, number, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAuditRowResponse(rsp)
+}
+
 // GetTenantCostWithResponse What the tenant's work cost
 //
 // Each of the last 31 days of the policy's time zone on which something was used, the newest last. Reported and estimated together count against the daily budget; what nobody put a price on is told beside them and is not 0.
@@ -15675,6 +16101,72 @@ func ParseGetArtifactContentResponse(rsp *http.Response) (*GetArtifactContentRes
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
+func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAuditResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuditList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetAuditRowResponse parses an HTTP response from a GetAuditRowWithResponse call
+func ParseGetAuditRowResponse(rsp *http.Response) (*GetAuditRowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAuditRowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuditRow
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

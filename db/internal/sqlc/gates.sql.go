@@ -44,6 +44,74 @@ func (q *Queries) ApprovedGate(ctx context.Context, db DBTX, tenantID uuid.UUID,
 	return i, err
 }
 
+const bypasses = `-- name: Bypasses :many
+SELECT b.gate_id, b.run_id, b.user_id, u.name::text AS by_name, b.reason, b.ticket, b.at, b.due_at, b.reviewed_at, coalesce(v.name, '')::text AS reviewer, b.note,
+       g.kind, t.title::text AS title, r.name::text AS repository
+FROM bypass_reviews b JOIN users u ON u.id = b.user_id LEFT JOIN users v ON v.id = b.reviewed_by
+JOIN gates g ON g.tenant_id = b.tenant_id AND g.id = b.gate_id JOIN tasks t ON t.id = g.task_id JOIN repositories r ON r.id = t.repository_id
+WHERE b.tenant_id = $1 AND ($2::uuid IS NULL OR b.run_id = $2) AND ($3::uuid IS NULL OR b.gate_id = $3)
+  AND (NOT $4::bool OR b.reviewed_at IS NULL)
+ORDER BY b.due_at, b.gate_id LIMIT 100
+`
+
+type BypassesRow struct {
+	GateID     uuid.UUID  `json:"gate_id"`
+	RunID      uuid.UUID  `json:"run_id"`
+	UserID     uuid.UUID  `json:"user_id"`
+	ByName     string     `json:"by_name"`
+	Reason     string     `json:"reason"`
+	Ticket     string     `json:"ticket"`
+	At         time.Time  `json:"at"`
+	DueAt      time.Time  `json:"due_at"`
+	ReviewedAt *time.Time `json:"reviewed_at"`
+	Reviewer   string     `json:"reviewer"`
+	Note       string     `json:"note"`
+	Kind       string     `json:"kind"`
+	Title      string     `json:"title"`
+	Repository string     `json:"repository"`
+}
+
+// Those of a run or of a gate, or those that nobody has reviewed yet; the most urgent first.
+func (q *Queries) Bypasses(ctx context.Context, db DBTX, tenantID uuid.UUID, runID *uuid.UUID, gateID *uuid.UUID, waiting bool) ([]BypassesRow, error) {
+	rows, err := db.Query(ctx, bypasses,
+		tenantID,
+		runID,
+		gateID,
+		waiting,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BypassesRow
+	for rows.Next() {
+		var i BypassesRow
+		if err := rows.Scan(
+			&i.GateID,
+			&i.RunID,
+			&i.UserID,
+			&i.ByName,
+			&i.Reason,
+			&i.Ticket,
+			&i.At,
+			&i.DueAt,
+			&i.ReviewedAt,
+			&i.Reviewer,
+			&i.Note,
+			&i.Kind,
+			&i.Title,
+			&i.Repository,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const dropGateNotes = `-- name: DropGateNotes :exec
 DELETE FROM feedback WHERE tenant_id = $1 AND run_id = $2 AND gate_id = $3 AND source = 'human'
 `
@@ -142,6 +210,36 @@ func (q *Queries) GateDecisions(ctx context.Context, db DBTX, tenantID uuid.UUID
 		return nil, err
 	}
 	return items, nil
+}
+
+const insertBypass = `-- name: InsertBypass :exec
+INSERT INTO bypass_reviews (gate_id, tenant_id, run_id, user_id, reason, ticket, at, due_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+`
+
+type InsertBypassParams struct {
+	GateID   uuid.UUID `json:"gate_id"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	RunID    uuid.UUID `json:"run_id"`
+	UserID   uuid.UUID `json:"user_id"`
+	Reason   string    `json:"reason"`
+	Ticket   string    `json:"ticket"`
+	At       time.Time `json:"at"`
+	DueAt    time.Time `json:"due_at"`
+}
+
+func (q *Queries) InsertBypass(ctx context.Context, db DBTX, arg InsertBypassParams) error {
+	_, err := db.Exec(ctx, insertBypass,
+		arg.GateID,
+		arg.TenantID,
+		arg.RunID,
+		arg.UserID,
+		arg.Reason,
+		arg.Ticket,
+		arg.At,
+		arg.DueAt,
+	)
+	return err
 }
 
 const insertDecision = `-- name: InsertDecision :exec
@@ -391,6 +489,24 @@ func (q *Queries) PullsOfTask(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 		return nil, err
 	}
 	return items, nil
+}
+
+const reviewBypass = `-- name: ReviewBypass :execrows
+UPDATE bypass_reviews SET reviewed_by = $1, reviewed_at = clock_timestamp(), note = $2
+WHERE tenant_id = $3 AND gate_id = $4 AND reviewed_at IS NULL
+`
+
+func (q *Queries) ReviewBypass(ctx context.Context, db DBTX, reviewedBy *uuid.UUID, note string, tenantID uuid.UUID, gateID uuid.UUID) (int64, error) {
+	result, err := db.Exec(ctx, reviewBypass,
+		reviewedBy,
+		note,
+		tenantID,
+		gateID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const updatePull = `-- name: UpdatePull :exec

@@ -102,6 +102,20 @@ type AuditLog struct {
 	Hash       bytea.Bytes     `json:"hash"`
 }
 
+type BypassReview struct {
+	GateID     uuid.UUID  `json:"gate_id"`
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	RunID      uuid.UUID  `json:"run_id"`
+	UserID     uuid.UUID  `json:"user_id"`
+	Reason     string     `json:"reason"`
+	Ticket     string     `json:"ticket"`
+	At         time.Time  `json:"at"`
+	DueAt      time.Time  `json:"due_at"`
+	ReviewedBy *uuid.UUID `json:"reviewed_by"`
+	ReviewedAt *time.Time `json:"reviewed_at"`
+	Note       string     `json:"note"`
+}
+
 type ControlHeartbeat struct {
 	OnlyOne   bool      `json:"only_one"`
 	BeatAt    time.Time `json:"beat_at"`
