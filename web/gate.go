@@ -25,7 +25,7 @@ type GatePageData struct {
 	// MayBypass offers the page of an emergency; Bypasses are those of the run.
 	MayBypass bool
 	Bypasses  []BypassView
-	Hints    []Hint
+	Hints     []Hint
 }
 
 // GateWork is what is known of the work where the gate is not about a content.
