@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"signalbox/handlers"
+	"signalbox/internal/egress"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
 )
@@ -27,6 +28,7 @@ func (w *world) rated(t *testing.T, limits handlers.Rates, proxies ...string) ra
 	for _, p := range proxies {
 		o.Proxies = append(o.Proxies, netip.MustParsePrefix(p))
 	}
+	o.ProviderAllow = got(egress.ParseAllow("test", []string{"127.0.0.1:*"}))(t)
 	h := got(handlers.New(o))(t)
 	t.Cleanup(h.Drain)
 	return rated{h, w}
