@@ -31,9 +31,7 @@ func hostilePayloads() (all []string) {
 	for _, url := range []string{"javascript:MARK", "JaVaScRiPt:MARK", "java\tscript:MARK", " javascript:MARK", "data:text/html,<script>MARK</script>", "vbscript:MARK", "//evil.example", `/\evil.example`, "javascript&colon;MARK", "&#106;avascript:MARK"} {
 		all = append(all, url, "[click]("+url+")", "![x]("+url+")", "\x1b]8;;"+url+"\x07click\x1b]8;;\x07", "<"+url+">")
 	}
-	for _, open := range []string{"{{MARK}}", "${MARK}", "<%=MARK%>", "{{constructor.constructor('MARK')()}}", "#{MARK}", "@{MARK}", "{%raw%}MARK"} {
-		all = append(all, open)
-	}
+	all = append(all, "{{MARK}}", "${MARK}", "<%=MARK%>", "{{constructor.constructor('MARK')()}}", "#{MARK}", "@{MARK}", "{%raw%}MARK")
 	for _, r := range []string{"\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\u0085", "\x1b[31m", "\x1b[2J\x1b[H", "\x9b31m", "\r", "\x08"} {
 		all = append(all, r+`<img src=x onerror=MARK>`+r)
 	}
