@@ -186,7 +186,7 @@ func (s *Store) MyTurn(ctx context.Context, tenant, user uuid.UUID, roles []poli
 	for _, r := range roles {
 		names = append(names, string(r))
 	}
-	n, err := s.q.CountMyGates(ctx, s.reads(tenant), user, tenant, names)
+	n, err := s.q.CountMyGates(ctx, s.reads(tenant), tenant, user, names)
 	if err != nil {
 		return 0, fmt.Errorf("count gates: %w", err)
 	}

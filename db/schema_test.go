@@ -161,7 +161,8 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		"paused_queues_reason_check": "checked before", "saved_views_pk": "upserted", "saved_views_list_check": "checked before",
 		"saved_views_name_check": "checked before", "saved_views_query_check": "checked before",
 		"policies_two_check": "checked before", "policies_confirmer_fk": "taken from the login", "policy_proposals_two_check": "checked before", "policy_proposals_decider_fk": "taken from the login",
-		"hints_dismissed_pk": "a repeat changes nothing", "hints_dismissed_hint_check": "checked before",
+		"providers_client_secret_sealed_check": "sealed by the server",
+		"hints_dismissed_pk":                   "a repeat changes nothing", "hints_dismissed_hint_check": "checked before",
 	}
 	obvious := regexp.MustCompile(`_(pkey|tenant_fk|user_fk|run_fk|tenant_id_key|provider_fk)$`)
 	sentences := db.Sentences()
