@@ -14,14 +14,20 @@ import (
 	"signalbox/internal/e2e/rig"
 )
 
+// slowLine is the command that slows a line down, with a parameter that some versions of chromium ask for (148 does).
+var slowLine = cdp.Command[slowLineParams, network.EmulateNetworkConditionsByRuleResult]{Method: network.CommandEmulateNetworkConditionsByRule}
+
+type slowLineParams struct {
+	Offline bool                  `json:"offline"`
+	Matched []*network.Conditions `json:"matchedNetworkConditions"`
+}
+
 // slow makes a tab as slow as a modest telephone: a quarter of this machine, ten megabit, 20 ms to the server.
 func slow(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 	const megabit = 1e6 / 8
 	_, err := cdp.Call(ctx, target, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: 4})
 	if err == nil {
-		_, err = cdp.Call(ctx, target, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-			MatchedNetworkConditions: []*network.Conditions{{Latency: 20, DownloadThroughput: 10 * megabit, UploadThroughput: 10 * megabit}},
-		})
+		_, err = cdp.Call(ctx, target, slowLine, slowLineParams{Matched: []*network.Conditions{{Latency: 20, DownloadThroughput: 10 * megabit, UploadThroughput: 10 * megabit}}})
 	}
 	return chromedp.Void{}, err
 }
