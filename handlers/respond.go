@@ -179,7 +179,9 @@ func (s *server) failPage(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("HX-Reswap", "beforeend")
 		page = web.ErrorToast(data)
 	}
-	if renderErr := s.render(w, r, data.Status, page); renderErr != nil {
+	if renderErr := s.render(w, r, data.Status, page); clientGone(r, renderErr) {
+		w.WriteHeader(statusGone)
+	} else if renderErr != nil {
 		s.log.ErrorContext(r.Context(), "error page not rendered", slog.String("error", renderErr.Error()))
 		http.Error(w, fault.Generic, http.StatusInternalServerError)
 	}

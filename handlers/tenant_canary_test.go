@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -210,7 +211,15 @@ func (c caller) reads(t testing.TB, w *world, path string) answer {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	return b.do(t, req)
+	res := got(b.Do(req))(t)
+	defer res.Body.Close()
+	// A stream does not end; what it begins with says whose it is.
+	body := make([]byte, 64<<10)
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		n := got(res.Body.Read(body))(t)
+		return answer{res, string(body[:n])}
+	}
+	return answer{res, string(got(io.ReadAll(res.Body))(t))}
 }
 
 // measured is what the server's metrics say of the database.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/egress"
 	"signalbox/internal/wire"
 	"signalbox/internal/worker"
 )
@@ -86,6 +87,10 @@ func TestAgentEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, tc.script)
+			var err error
+			if b.cfg.GitAllow, err = egress.ParseAllow("test", []string{"127.0.0.1:9"}); err != nil { // where nobody listens
+				t.Fatal(err)
+			}
 			a := b.assignment(wire.Execute, wire.RunStateLEASED)
 			if tc.change != nil {
 				p := b.cfg.File.Agents["script"]
