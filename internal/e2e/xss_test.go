@@ -51,6 +51,7 @@ func TestBrowserXSS(t *testing.T) {
 	b := newTab(r, t, "adam")
 	watched := witness(b)
 	b.signIn("adam")
+	b.open("/help/states") // which has no stream that would break
 	// Nobody else may hold a lock meanwhile.
 	worker.Terminate()
 	r.StopServer()
