@@ -112,6 +112,11 @@ func watch(r *rig.Rig, t *testing.T, ctx context.Context, name string) *tab {
 			func() error { _, err := cdp.Call(ctx, target, network.Enable, network.EnableParams{}); return err },
 			func() error { _, err := cdp.Call(ctx, target, audits.Enable, cdp.Empty{}); return err },
 			func() error { _, err := cdp.Call(ctx, target, cdplog.Enable, cdp.Empty{}); return err },
+			// A tab stays in sight whichever others are opened beside it: one out of sight opens no stream.
+			func() error {
+				_, err := cdp.Call(ctx, target, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+				return err
+			},
 		} {
 			if err := enable(); err != nil {
 				return chromedp.Void{}, err
