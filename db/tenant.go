@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,21 +37,44 @@ func (a asTenant) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults 
 	if a.s.app == nil {
 		return pgx.FailedBatchResults(b, errNoApp)
 	}
+	results, err := a.begun(ctx, b)
+	if err != nil && !a.writes && ctx.Err() == nil && lost(err) {
+		// The database has restarted, and the other idle connections are as dead. What reads can be asked again.
+		a.s.app.Reset()
+		results, err = a.begun(ctx, b)
+	}
+	if err != nil {
+		return pgx.FailedBatchResults(b, fmt.Errorf("set the tenant: %w", err))
+	}
+	return results
+}
+
+// begun sends the statements and waits until the first, which sets the tenant, is done. It sends copies: what was sent once belongs
+// to its connection.
+func (a asTenant) begun(ctx context.Context, b *pgx.Batch) (pgx.BatchResults, error) {
 	all := &notes{}
 	first := a.s.q.ReadAsTenant
 	if a.writes {
 		first = a.s.q.WriteAsTenant
 	}
 	if err := first(ctx, all, a.tenant.String()); !errors.Is(err, errNoted) {
-		return pgx.FailedBatchResults(b, err)
+		return nil, err
 	}
-	all.QueuedQueries = append(all.QueuedQueries, b.QueuedQueries...)
+	for _, q := range b.QueuedQueries {
+		all.Queue(q.SQL, q.Arguments...).Fn = q.Fn
+	}
 	results := a.s.app.SendBatch(ctx, &all.Batch)
 	if _, err := results.Exec(); err != nil {
 		_ = results.Close() // it says the same again
-		return pgx.FailedBatchResults(b, fmt.Errorf("set the tenant: %w", err))
+		return nil, err
 	}
-	return results
+	return results, nil
+}
+
+// lost reports that the connection went away: nothing came, or the word that the database is stopping.
+func lost(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return !ok || strings.HasPrefix(e.Code, "57P0")
 }
 
 func (a asTenant) ask(ctx context.Context, text string, args []any) pgx.BatchResults {
