@@ -35,17 +35,25 @@ func TestNothingGoesOutUnapproved(t *testing.T) {
 	both := got(w.NewPerson(t.Context(), "Both", policy.RoleRequester, policy.RoleApprover, policy.RoleAdmin))(t)
 	w.Requester = both
 	d := &deciding{world: w, people: append([]drive.Person{both}, w.Approvers...), refused: map[string]int{}}
-	rapid.Check(t, d.interleave)
-	l := got(audit.Read(t.Context(), w.Owner))(t)
+	by := map[run.Kind]int{}
+	var l audit.Log
+	enough := func() bool {
+		return by[run.KindApproved] >= 5 && (by[run.KindApprovalCarried] > 0 || testing.Short())
+	}
+	// A busy machine walks less at a time, and dice fall as they fall: the walk goes on until enough went out.
+	for round := 0; round < 40 && !enough(); round++ {
+		rapid.Check(t, d.interleave)
+		l = got(audit.Read(t.Context(), w.Owner))(t)
+		clear(by)
+		for _, p := range l.Published() {
+			by[p.By]++
+		}
+	}
 	for _, f := range l.Findings(audit.Want{}) {
 		t.Error(f)
 	}
-	by := map[run.Kind]int{}
-	for _, p := range l.Published() {
-		by[p.By]++
-	}
 	t.Logf("S12: %d runs, %d events, %d words at gates, %d versions of the policy; went out: %v; refused: %v", len(l.Rows), len(l.Events), len(l.Said), len(l.Policies), by, d.refused)
-	if !testing.Short() && by[run.KindApproved] == 0 {
+	if !enough() {
 		t.Errorf("went out: %v", by)
 	}
 }

@@ -29,7 +29,7 @@ func (s *server) streamInbox(w http.ResponseWriter, r *http.Request) error {
 	}
 	first := true
 	return s.stream(w, r, p.user, func(after int64, _ time.Time) (message, bool, error) {
-		now, err := s.inboxNews(r.Context(), p, rows)
+		now, err := s.inboxNews(r.Context(), p, rows, told.Rows)
 		if err != nil {
 			return message{}, false, err
 		}
@@ -62,8 +62,9 @@ func inboxRows(list string) ([]uuid.UUID, error) {
 	return rows, nil
 }
 
-// inboxNews compares what waits for a person with the rows that they see.
-func (s *server) inboxNews(ctx context.Context, p *principal, rows []uuid.UUID) (news web.InboxLiveData, err error) {
+// inboxNews compares what waits for a person with the rows that they see. A row that was told to have moved on is looked at again
+// only when it waits again.
+func (s *server) inboxNews(ctx context.Context, p *principal, rows []uuid.UUID, told map[string]string) (news web.InboxLiveData, err error) {
 	waiting, err := s.store.WaitingIDs(ctx, p.tenant, db.WaitingFilter{User: p.user, Roles: p.roles, List: db.WaitingMine, Limit: mineLimit})
 	if err != nil {
 		return news, err
@@ -78,6 +79,9 @@ func (s *server) inboxNews(ctx context.Context, p *principal, rows []uuid.UUID) 
 		news.Rows[name] = ""
 		if unseen[id] {
 			delete(unseen, id)
+			continue
+		}
+		if news.Rows[name] = told[name]; told[name] != "" {
 			continue
 		}
 		g, err := s.store.Gate(ctx, p.tenant, id)
