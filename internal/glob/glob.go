@@ -1,5 +1,5 @@
 // Package glob says which globs may be used where somebody else chose them: in policies, contracts and rules. It refuses those
-// that are not valid, and those whose matching could take time without a bound that matters.
+// that are not valid, and those whose matching could take time without a bound that matters; the others it matches.
 package glob
 
 import (
@@ -20,6 +20,12 @@ const (
 func Valid(g string) bool {
 	return g != "" && len(g) <= maxBytes && strings.Count(g, "**") <= maxDeep && alternatives(g) <= maxAlternatives && doublestar.ValidatePattern(g)
 }
+
+// Match reports whether a valid glob matches the whole of a path or name. One that is not valid matches nothing it is known to.
+//
+// The library's own Match is not asked: it looks at what is left of a glob where matching stopped, which inside of a class such as
+// [!a[] is no glob, and calls a valid one invalid.
+func Match(g, path string) bool { return doublestar.MatchUnvalidated(g, path) }
 
 // alternatives is how many globs without braces g stands for, at most: groups in each other count as if they stood side by side.
 func alternatives(g string) int {

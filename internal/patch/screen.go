@@ -5,8 +5,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"signalbox/internal/glob"
 )
 
@@ -102,10 +100,10 @@ func MatchAny(globs []string, p string) (string, bool) {
 			return g, true
 		}
 		for at := low; at != "." && at != "/"; at = path.Dir(at) {
-			if doublestar.MatchUnvalidated(clean, at) {
+			if glob.Match(clean, at) {
 				return g, true
 			}
-			if !strings.Contains(clean, "/") && doublestar.MatchUnvalidated(clean, path.Base(at)) {
+			if !strings.Contains(clean, "/") && glob.Match(clean, path.Base(at)) {
 				return g, true
 			}
 		}
@@ -126,7 +124,7 @@ func InScope(globs []string, p string) bool {
 			continue
 		}
 		for at := p; at != "." && at != "/"; at = path.Dir(at) {
-			if doublestar.MatchUnvalidated(clean, at) {
+			if glob.Match(clean, at) {
 				return true
 			}
 		}

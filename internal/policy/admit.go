@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
+	"signalbox/internal/glob"
 )
 
 // AdmissionVerdict is the answer to "may this work begin?".
@@ -239,12 +239,7 @@ func matchAny(globs []string, name string) bool {
 	if name == "" {
 		return false
 	}
-	for _, g := range globs {
-		if ok, err := doublestar.Match(g, name); err == nil && ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(globs, func(g string) bool { return glob.Match(g, name) })
 }
 
 // anyFrom reports whether a list names a risk from one to another. Something that raises the risk of work takes no gate away by it.

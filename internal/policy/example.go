@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
+	"signalbox/internal/glob"
 )
 
 // Example is a piece of work with what the policy must decide about it. A document whose examples come out differently is not put
@@ -91,8 +91,7 @@ func hits(globs, paths []string) []string {
 	var out []string
 	for _, p := range paths {
 		if slices.ContainsFunc(globs, func(g string) bool {
-			ok, err := doublestar.Match(strings.ToLower(g), strings.ToLower(p))
-			return err == nil && ok
+			return glob.Match(strings.ToLower(g), strings.ToLower(p))
 		}) {
 			out = append(out, p)
 		}

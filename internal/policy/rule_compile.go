@@ -8,7 +8,6 @@ import (
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"github.com/bmatcuk/doublestar/v4"
 
 	"signalbox/internal/capability"
 	"signalbox/internal/glob"
@@ -166,11 +165,7 @@ func matchGlob(path, pattern ref.Val) ref.Val {
 	if !glob.Valid(g) {
 		return types.NewErr("%.100q is not a glob, or one that would take too long to match", g)
 	}
-	ok, err := doublestar.Match(g, string(path.(types.String)))
-	if err != nil {
-		return types.NewErr("%.100q is not a glob", g)
-	}
-	return types.Bool(ok)
+	return types.Bool(glob.Match(g, string(path.(types.String))))
 }
 
 // sizes are the sizes of work for which a condition's cost is estimated.
