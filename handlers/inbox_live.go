@@ -39,7 +39,7 @@ func (s *server) streamInbox(w http.ResponseWriter, r *http.Request) error {
 		if !again && now.New == told.New && maps.Equal(now.Rows, told.Rows) {
 			return message{seq: after}, false, nil
 		}
-		say := web.InboxLiveData{New: now.New, Rows: maps.Clone(now.Rows)}
+		say := web.InboxLiveData{Now: time.Now(), New: now.New, Rows: maps.Clone(now.Rows)}
 		maps.DeleteFunc(say.Rows, func(row, words string) bool { return !again && words == told.Rows[row] })
 		told = now
 		return message{seq: after + 1, body: web.InboxLive(say)}, true, nil

@@ -15,6 +15,7 @@ import (
 const (
 	themeCookie = "theme"
 	keysCookie  = "keys"
+	timesCookie = "times"
 )
 
 // shell is what every page shows around its content. It never fails: a page that tells of a failure needs it too.
@@ -29,6 +30,9 @@ func (s *server) shell(r *http.Request) web.Shell {
 	}
 	if c, err := r.Cookie(keysCookie); err == nil {
 		shell.KeysOff = c.Value == "off"
+	}
+	if c, err := r.Cookie(timesCookie); err == nil {
+		shell.LocalTimes = c.Value == "local"
 	}
 	shell.Flash = flash(r)
 	if p.kind == nobody {
@@ -153,13 +157,13 @@ func flash(r *http.Request) *web.Flash {
 	return nil
 }
 
-// postPreferences keeps what was chosen in a cookie, the theme or whether keys work alone, and returns to the page.
+// postPreferences keeps what was chosen in a cookie, the theme, the zone of times or whether keys work alone, and returns to the page.
 func (s *server) postPreferences(w http.ResponseWriter, r *http.Request) error {
 	values, err := form(r)
 	if err != nil {
 		return err
 	}
-	for name, known := range map[string][]string{themeCookie: themes(), keysCookie: {"on", "off"}} {
+	for name, known := range map[string][]string{themeCookie: themes(), keysCookie: {"on", "off"}, timesCookie: {"utc", "local"}} {
 		if !values.Has(name) {
 			continue
 		}

@@ -16,7 +16,7 @@
 	// --- live chip: derived from the last byte, never from the state of a socket ---
 	const live = { last: 0, attempt: 0, paused: false, done: false, dead: "", resume: [] };
 	const staleAfter = 34000; // the server sends an event named ping every 15 s; a comment would not reach us
-	const clock = (ms) => new Date(ms).toISOString().slice(11, 16) + " UTC";
+	const clock = (ms) => window.zoned?.(ms) ?? new Date(ms).toISOString().slice(11, 16) + " UTC"; // zoned is of times.js
 
 	const silent = () => live.last && Date.now() - live.last > staleAfter;
 	const paint = () => {

@@ -20,7 +20,7 @@ import (
 // Prefix is the URL path under which Handler expects to be mounted.
 const Prefix = "/static/"
 
-//go:embed css/*.css app.js keys.js log.js *.svg vendor/htmx.min.js vendor/hx-sse.min.js vendor/LICENSE-htmx.txt
+//go:embed css/*.css app.js keys.js log.js times.js *.svg vendor/htmx.min.js vendor/hx-sse.min.js vendor/LICENSE-htmx.txt
 var embedded embed.FS
 
 type asset struct {
@@ -37,7 +37,7 @@ type table struct {
 var load = sync.OnceValue(func() table {
 	t := table{urls: map[string]string{}, assets: map[string]asset{}}
 	t.add("app.css", stylesheet())
-	for _, file := range []string{"app.js", "keys.js", "log.js", "logo.svg", "favicon.svg", "vendor/htmx.min.js", "vendor/hx-sse.min.js", "vendor/LICENSE-htmx.txt"} {
+	for _, file := range []string{"app.js", "keys.js", "log.js", "times.js", "logo.svg", "favicon.svg", "vendor/htmx.min.js", "vendor/hx-sse.min.js", "vendor/LICENSE-htmx.txt"} {
 		body, err := embedded.ReadFile(file)
 		if err != nil {
 			panic("static: embedded file missing: " + file) // the go:embed line above guarantees it at build time

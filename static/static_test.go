@@ -13,7 +13,7 @@ import (
 )
 
 // used lists every name that pages ask for.
-var used = []string{"app.css", "app.js", "keys.js", "log.js", "htmx.min.js", "hx-sse.min.js", "logo.svg", "favicon.svg"}
+var used = []string{"app.css", "app.js", "keys.js", "log.js", "times.js", "htmx.min.js", "hx-sse.min.js", "logo.svg", "favicon.svg"}
 
 func get(t *testing.T, path string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -56,7 +56,7 @@ func TestOnlyPrintedNamesAreAnswered(t *testing.T) {
 // TestNothingIsFetchedFromElsewhere: no third party sees who looks at a page.
 func TestNothingIsFetchedFromElsewhere(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"app.css", "app.js", "keys.js", "log.js"} {
+	for _, name := range []string{"app.css", "app.js", "keys.js", "log.js", "times.js"} {
 		body := get(t, static.URL(name)).Body.String()
 		for _, bad := range []string{"http://", "https://", "@import", "url("} {
 			if strings.Contains(body, bad) {
@@ -69,7 +69,7 @@ func TestNothingIsFetchedFromElsewhere(t *testing.T) {
 // Scripts are served without indentation and comments; a text over several lines would lose its own.
 func TestTextsOfScriptsEndOnTheirLine(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"app.js", "keys.js", "log.js"} {
+	for _, name := range []string{"app.js", "keys.js", "log.js", "times.js"} {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestTextsOfScriptsEndOnTheirLine(t *testing.T) {
 // TestWeight holds the budget of a first view, compressed: 15 kB of styles, 25 kB of scripts.
 func TestWeight(t *testing.T) {
 	t.Parallel()
-	for limit, names := range map[int][]string{15_000: {"app.css"}, 25_000: {"app.js", "keys.js", "log.js", "htmx.min.js", "hx-sse.min.js"}} {
+	for limit, names := range map[int][]string{15_000: {"app.css"}, 25_000: {"app.js", "keys.js", "log.js", "times.js", "htmx.min.js", "hx-sse.min.js"}} {
 		var all bytes.Buffer
 		for _, name := range names {
 			z := gzip.NewWriter(&all)

@@ -51,9 +51,6 @@ type AuditRowPageData struct {
 	Fits bool // its hash fits it and the row before it
 }
 
-// auditStamp is an instant to the second, in UTC.
-func auditStamp(at time.Time) string { return at.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" }
-
 // local is the instant in the page's zone; empty where that is UTC.
 func (r AuditRow) local() string {
 	if r.Zone == nil || r.Zone == time.UTC || r.Zone.String() == "UTC" {

@@ -97,7 +97,7 @@ func (e EffectView) times() []Use {
 		if t.IsZero() {
 			return none
 		}
-		return t.UTC().Format("2006-01-02 15:04:05 MST")
+		return ui.Second(t)
 	}
 	return []Use{{"Intended", at(e.Intended, "not recorded")}, {"Dispatched", at(e.Dispatched, "nothing went out")}, {"Observed", at(e.Observed, "nobody looked yet")}}
 }

@@ -64,6 +64,7 @@ type InboxDecided struct {
 
 // InboxLiveData is what came of My turn since its page was made.
 type InboxLiveData struct {
+	Now  time.Time
 	New  int               // items that wait for this person and are not on the page
 	Rows map[string]string // what became of the gate of each row; empty: it waits as before
 }

@@ -51,7 +51,7 @@ func attemptLine(a AttemptView, now time.Time) string {
 		if end.IsZero() {
 			end = now
 		}
-		parts = append(parts, "from "+ui.Clock(a.Started)+" for "+ui.Dur(end.Sub(a.Started)))
+		parts = append(parts, "from "+ui.Second(a.Started)+" for "+ui.Dur(end.Sub(a.Started)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -26,6 +26,7 @@ type Shell struct {
 	AuditFault   string    // non-empty: what is wrong with the audit log, for administrators
 	Flash        *Flash    // result of the action that led here
 	Admin        bool      // leads to the pages of an administrator
+	LocalTimes   bool      // instants are shown in the reader's zone, which only the browser knows; otherwise in UTC
 	SessionsNote string    // optional sentence under the user menu, such as when the login ends
 }
 

@@ -123,7 +123,7 @@ func TestAttemptsFold(t *testing.T) {
 		}
 		// Each attempt has its own times and worker.
 		cards := page.Find("section[aria-labelledby=attempts]").Text()
-		for _, own := range []string{"harbour-2, from 14:11:10 UTC for 21 min", "harbour-1, from 14:03:10 UTC for 7 min"} {
+		for _, own := range []string{"harbour-2, from 29 Nov 2026, 14:11:10 UTC for 21 min", "harbour-1, from 29 Nov 2026, 14:03:10 UTC for 7 min"} {
 			if !strings.Contains(cards, own) {
 				t.Errorf("%s: the attempts lack %q: %s", name, own, cards)
 			}
@@ -144,8 +144,8 @@ func TestEffectsAndModels(t *testing.T) {
 	page := got(goquery.NewDocumentFromReader(strings.NewReader(render(t, web.RunPage(d)))))(t)
 	cards := page.Find("section[aria-labelledby=effects] .card")
 	for i, want := range [][]string{
-		{"Open a pull request from agent/x/y into main", "Sent, not seen yet", "Intended2026-11-29 14:29:10 UTC", "Dispatched2026-11-29 14:30:10 UTC", "nobody looked yet", "open_pull_request:repo_1:agent/x/y:main"},
-		{"Push branch agent/x/y", "Did not happen", "remote: the branch is protected", "Observed2026-11-29 14:28:10 UTC"},
+		{"Open a pull request from agent/x/y into main", "Sent, not seen yet", "Intended29 Nov 2026, 14:29:10 UTC", "Dispatched29 Nov 2026, 14:30:10 UTC", "nobody looked yet", "open_pull_request:repo_1:agent/x/y:main"},
+		{"Push branch agent/x/y", "Did not happen", "remote: the branch is protected", "Observed29 Nov 2026, 14:28:10 UTC"},
 		{"Comment on the pull request", "Intended", "nothing went out"},
 		{"Push branch", "Not certain", "<b>no</b>"},
 	} {

@@ -37,7 +37,7 @@ func snoozeWords(t TurnView) string {
 }
 
 func onWords(o OnIt) string {
-	return o.Name + " is on it until " + o.Until.UTC().Format("15:04 UTC") + "."
+	return o.Name + " is on it until " + o.Until.UTC().Format("15:04") + " UTC" + "."
 }
 
 // TurnDone says that something was done about a turn.

@@ -8,6 +8,9 @@ import (
 // Stamp is an absolute instant with its zone, to the minute: "29 Nov 2026, 14:02 UTC".
 func Stamp(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" }
 
+// Second is an absolute instant with its zone, to the second: "29 Nov 2026, 14:02:09 UTC".
+func Second(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" }
+
 // Clock is the time of day to the second with its zone: "14:02:09 UTC".
 func Clock(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
 
