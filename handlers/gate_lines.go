@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"signalbox/internal/fault"
 	"signalbox/internal/patch"
@@ -14,10 +15,19 @@ import (
 	"signalbox/web"
 )
 
+// shownPatch is a patch on a page, and the run whose worker stored what its files were before, beside the patch of a digest.
+type shownPatch struct {
+	parsed *patch.Patch
+	run    uuid.UUID
+	digest string
+}
+
+func (p gatePatch) shown() shownPatch { return shownPatch{p.parsed, p.artifact.Run, p.artifact.SHA256} }
+
 // around finds the lines outside a patch's hunks in what its worker stored of the old files, and reads that at once. It is
 // untrusted, and only shown where package patch knows it for sure. It is nil where none of the files, counted from 0, can have such
 // lines. Without it the patch can be read and decided all the same, so that what goes wrong here is noted and no failure of the page.
-func (s *server) around(r *http.Request, p gatePatch, files ...int) func(int) (patch.Around, bool) {
+func (s *server) around(r *http.Request, p shownPatch, files ...int) func(int) (patch.Around, bool) {
 	if !slices.ContainsFunc(files, p.parsed.HasAround) {
 		return nil
 	}
@@ -26,7 +36,7 @@ func (s *server) around(r *http.Request, p gatePatch, files ...int) func(int) (p
 }
 
 // allFiles are the files of a patch, counted from 0.
-func (p gatePatch) allFiles() []int {
+func (p shownPatch) allFiles() []int {
 	all := make([]int, len(p.parsed.Facts().Files))
 	for i := range all {
 		all[i] = i
@@ -35,9 +45,9 @@ func (p gatePatch) allFiles() []int {
 }
 
 // oldTexts reads what the patch's files were before it, as far as it is stored.
-func (s *server) oldTexts(r *http.Request, p gatePatch) *patch.Base {
-	tenant, name := who(r).tenant, patch.BaseName(p.artifact.SHA256)
-	artifacts, err := s.store.Artifacts(r.Context(), tenant, p.artifact.Run)
+func (s *server) oldTexts(r *http.Request, p shownPatch) *patch.Base {
+	tenant, name := who(r).tenant, patch.BaseName(p.digest)
+	artifacts, err := s.store.Artifacts(r.Context(), tenant, p.run)
 	if err != nil {
 		s.note(r, err)
 		return nil
@@ -71,17 +81,28 @@ func (s *server) getGateLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if p == nil {
+		return noLines()
+	}
+	return s.showLines(w, r, p.shown(), web.GatePlace(typeid.Format(typeid.Gate, id)))
+}
+
+// showLines answers with the lines that an address asks about, of the nth file of a patch.
+func (s *server) showLines(w http.ResponseWriter, r *http.Request, p shownPatch, place web.DiffPlace) error {
 	n, err := strconv.Atoi(chi.URLParam(r, "n"))
-	missing := fault.New(fault.NotFound, "No lines are shown: the patch of this gate has none there, or what its files were before is not stored.")
-	if err != nil || p == nil || n < 1 || n > len(p.parsed.Facts().Files) {
-		return missing
+	if err != nil || n < 1 || n > len(p.parsed.Facts().Files) {
+		return noLines()
 	}
 	q := r.URL.Query()
 	from, to := web.LineStretch(q)
-	options := web.DiffOptions{Gate: typeid.Format(typeid.Gate, id), View: web.DiffChoiceOf(q), Around: s.around(r, *p, n-1)}
+	options := web.DiffOptions{Place: place, View: web.DiffChoiceOf(q), Around: s.around(r, p, n-1)}
 	data, ok := web.NewLines(n, p.parsed.Facts().Files[n-1].Path(), from, to, options)
 	if !ok {
-		return missing
+		return noLines()
 	}
-	return s.render(w, r, http.StatusOK, web.GateLines(data))
+	return s.render(w, r, http.StatusOK, web.DiffLines(data))
+}
+
+func noLines() error {
+	return fault.New(fault.NotFound, "No lines are shown: the patch has none there, or what its files were before is not stored.")
 }

@@ -108,7 +108,7 @@ func (s *server) diffView(r *http.Request, g gate, p gatePatch, notes *web.LineN
 	if err != nil {
 		return nil, err
 	}
-	options.Notes, options.Around = notes, s.around(r, p, p.allFiles()...)
+	options.Notes, options.Around = notes, s.around(r, p.shown(), p.shown().allFiles()...)
 	var since *web.SinceView
 	if g.info.Kind == run.GatePatch && options.View.Since > 0 && options.View.Since < g.info.Revision {
 		if since, err = s.since(r, g, p, options.View); err != nil {
@@ -126,7 +126,7 @@ func (s *server) diffView(r *http.Request, g gate, p gatePatch, notes *web.LineN
 func (s *server) since(r *http.Request, g gate, p gatePatch, choice web.DiffChoice) (*web.SinceView, error) {
 	all := choice
 	all.Since = 0
-	view := &web.SinceView{Since: choice.Since, Revision: g.info.Revision, Hide: web.GateDiffURL(typeid.Format(typeid.Gate, g.info.ID), all)}
+	view := &web.SinceView{Since: choice.Since, Revision: g.info.Revision, Hide: web.GatePlace(typeid.Format(typeid.Gate, g.info.ID)).DiffURL(all)}
 	revisions, err := s.store.PatchRevisions(r.Context(), g.run.Tenant, g.run.ID)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (s *server) diffOptions(r *http.Request, g gate, p gatePatch) (web.DiffOpti
 	info := g.run
 	options := web.DiffOptions{
 		RawURL: web.ArtifactURL(typeid.Format(typeid.Artifact, p.artifact.ID)), Marks: map[string][]string{},
-		Gate: typeid.Format(typeid.Gate, g.info.ID), View: web.DiffChoiceOf(r.URL.Query()),
+		Place: web.GatePlace(typeid.Format(typeid.Gate, g.info.ID)), View: web.DiffChoiceOf(r.URL.Query()),
 	}
 	var err error
 	if options.Ticks, err = s.ticks(r, g, p); err != nil {
@@ -242,8 +242,8 @@ func (s *server) gateFile(r *http.Request, fragment bool) (web.GateFilePageData,
 	if options.Notes = lineNotes(r, panel, n); options.Notes != nil && fragment {
 		options.Notes.File = 0
 	}
-	data = web.GateFilePageData{GateID: options.Gate, Title: info.TaskTitle, Files: len(p.parsed.Facts().Files), View: options.View, RawURL: options.RawURL}
-	options.Around = s.around(r, *p, n-1)
+	data = web.GateFilePageData{GateID: typeid.Format(typeid.Gate, id), Title: info.TaskTitle, Files: len(p.parsed.Facts().Files), View: options.View, RawURL: options.RawURL}
+	options.Around = s.around(r, p.shown(), n-1)
 	data.File, data.SpaceOnly = web.NewDiffFile(file, options)
 	data.Switches, data.Ticks = options.FileSwitches(n), web.CountTicks(options.Ticks)
 	return data, nil

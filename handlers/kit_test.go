@@ -165,7 +165,13 @@ func (w *world) commit(tree, branch, message string, parents ...string) string {
 // applied is the tree that a patch on the first commit gives.
 func (w *world) applied(patch string) string {
 	w.t.Helper()
-	w.git("--git-dir=acme/api.git", "read-tree", baseCommit)
+	return w.appliedTo(baseCommit, patch)
+}
+
+// appliedTo is the tree that a patch on a commit gives.
+func (w *world) appliedTo(commit, patch string) string {
+	w.t.Helper()
+	w.git("--git-dir=acme/api.git", "read-tree", commit)
 	w.gitIn(patch, "--git-dir=acme/api.git", "apply", "--cached", "-")
 	return w.git("--git-dir=acme/api.git", "write-tree")
 }

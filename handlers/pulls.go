@@ -7,6 +7,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/fault"
+	"signalbox/internal/forge"
 	"signalbox/internal/patch"
 	"signalbox/internal/policy"
 	"signalbox/internal/typeid"
@@ -38,21 +39,21 @@ func (s *server) pullPage(w http.ResponseWriter, r *http.Request, code int, id u
 	if pull.State == "MERGED" {
 		data.MergedAt = pull.UpdatedAt
 	}
-	if err := s.pullChecks(r, pull, &data); err != nil {
+	info, err := s.store.RunInfo(r.Context(), p.tenant, pull.Run)
+	if err != nil {
 		return err
 	}
-	if err := s.comparison(r, pull, &data); err != nil {
+	if err := s.pullChecks(r, info, &data); err != nil {
+		return err
+	}
+	if err := s.comparison(r, pull, info, &data); err != nil {
 		return err
 	}
 	return s.render(w, r, code, web.PullPage(data))
 }
 
 // pullChecks are the verification commands of the run that published it.
-func (s *server) pullChecks(r *http.Request, pull db.PullInfo, data *web.PullPageData) error {
-	info, err := s.store.RunInfo(r.Context(), who(r).tenant, pull.Run)
-	if err != nil {
-		return err
-	}
+func (s *server) pullChecks(r *http.Request, info db.RunInfo, data *web.PullPageData) error {
 	ev, err := s.evidence(r, info)
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func (s *server) pullChecks(r *http.Request, pull db.PullInfo, data *web.PullPag
 }
 
 // comparison reads the difference from git and says whether it can be merged.
-func (s *server) comparison(r *http.Request, pull db.PullInfo, data *web.PullPageData) error {
+func (s *server) comparison(r *http.Request, pull db.PullInfo, info db.RunInfo, data *web.PullPageData) error {
 	if pull.ForgeKind != "local" || s.forge == nil {
 		data.WhyNot = "This pull request lives on another forge. Merge it there."
 		return nil
@@ -77,8 +78,9 @@ func (s *server) comparison(r *http.Request, pull db.PullInfo, data *web.PullPag
 		data.WhyNot = fault.Sentence(err)
 		return nil
 	}
-	if parsed, err := patch.Parse(c.Patch, patch.MaxBytes); err == nil {
-		data.Diff = web.NewDiffView(parsed.Render(web.PullBounds()), web.DiffOptions{})
+	if shown, ok := pullPatch(c, info); ok {
+		options := web.DiffOptions{Place: web.PullPlace(data.ID), View: web.DiffChoiceOf(r.URL.Query()), Around: s.around(r, shown, shown.allFiles()...)}
+		data.Diff = web.NewDiffView(shown.parsed.Render(web.PullBounds()), options)
 	}
 	p := who(r)
 	switch {
@@ -93,6 +95,48 @@ func (s *server) comparison(r *http.Request, pull db.PullInfo, data *web.PullPag
 		data.MayMerge = true
 	}
 	return nil
+}
+
+// pullPatch is what a pull request changes, of the run that made it; false where that cannot be read. Its worker stored what the
+// files were before it beside the patch that it handed in, and git gives an equal text an equal name.
+func pullPatch(c forge.Comparison, info db.RunInfo) (shownPatch, bool) {
+	parsed, err := patch.Parse(c.Patch, patch.MaxBytes)
+	if err != nil {
+		return shownPatch{}, false
+	}
+	shown := shownPatch{parsed: parsed, run: info.ID}
+	if info.Patch != nil {
+		shown.digest = info.Patch.Digest
+	}
+	return shown, true
+}
+
+// getPullLines shows lines outside the hunks of a file, for the place on the page that offered them.
+func (s *server) getPullLines(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "id", typeid.Pull)
+	if err != nil {
+		return err
+	}
+	pull, err := s.store.Pull(r.Context(), who(r).tenant, id)
+	if err != nil {
+		return err
+	}
+	if pull.ForgeKind != "local" || s.forge == nil {
+		return noLines()
+	}
+	info, err := s.store.RunInfo(r.Context(), who(r).tenant, pull.Run)
+	if err != nil {
+		return err
+	}
+	c, err := s.forge.Compare(r.Context(), pull.CloneURL, pull.Base, pull.HeadSHA, patch.MaxBytes)
+	if err != nil {
+		return err
+	}
+	shown, ok := pullPatch(c, info)
+	if !ok {
+		return noLines()
+	}
+	return s.showLines(w, r, shown, web.PullPlace(typeid.Format(typeid.Pull, id)))
 }
 
 // postMerge merges exactly the commit that the person saw.

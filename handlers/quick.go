@@ -101,7 +101,7 @@ func (s *server) quickContent(r *http.Request, g gate, show bool) (*web.PlanView
 		if err != nil {
 			return nil, nil, content, err
 		}
-		options.In, options.Gate, options.View, options.Ticks = in, "", web.DiffChoice{}, nil
+		options.In, options.Place, options.View, options.Ticks = in, web.DiffPlace{}, web.DiffChoice{}, nil
 		return nil, web.NewDiffView(d, options).Files, content, nil
 	}
 	return nil, nil, policy.QuickContent{}, nil

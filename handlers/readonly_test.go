@@ -81,6 +81,7 @@ var unseen = map[string]bool{
 	"/cli-login":                    true, // a command line's address belongs into its query
 	"/dev/gallery":                  true, // of dev mode alone
 	"/f/gates/{id}/files/{n}/lines": true, // of files with lines between its hunks
+	"/f/pulls/{id}/files/{n}/lines": true, // the same
 }
 
 // frozen is a second server beside the world's own, whose database refuses writes.

@@ -191,6 +191,7 @@ func (s *server) routes() []route {
 
 		// The built-in forge, and what an administrator looks after.
 		page(get, "/pulls/{id}", member, s.getPull),
+		page(get, "/f/pulls/{id}/files/{n}/lines", member, s.getPullLines),
 		page(post, "/pulls/{id}/merge", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleApprover}}, s.postMerge),
 		page(post, "/pulls/{id}/close", access{kinds: []kind{person}, roles: []policy.Role{policy.RoleRequester, policy.RoleApprover, policy.RoleAdmin}}, s.postPullClose),
 		page(get, "/repositories", member, s.getRepositories),

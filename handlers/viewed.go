@@ -77,6 +77,6 @@ func (s *server) postViewed(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.render(w, r, http.StatusOK, web.FileTicked(web.FileViewed{
-		File: web.DiffFile{N: n, Path: path, Gate: gate, View: choice, Tick: &all[n-1]}, Count: *web.CountTicks(all),
+		File: web.DiffFile{N: n, Path: path, Place: web.GatePlace(gate), View: choice, Tick: &all[n-1]}, Count: *web.CountTicks(all),
 	}))
 }

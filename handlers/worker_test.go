@@ -136,7 +136,7 @@ func (l *lease) report(t testing.TB, pull wire.LocalPull) wire.CommandAck {
 func (l *lease) open(t testing.TB) wire.LocalPull {
 	t.Helper()
 	p := l.as.Publish
-	head := l.w.commit(l.w.applied(l.content(t)), p.Branch, p.CommitMessage, l.as.Patch.BaseCommit)
+	head := l.w.commit(l.w.appliedTo(l.as.Patch.BaseCommit, l.content(t)), p.Branch, p.CommitMessage, l.as.Patch.BaseCommit)
 	l.do(t, wire.RunCommand{Command: wire.CmdOperationIntended, OperationIntended: &wire.OperationIntended{Kind: wire.OpOpenPullRequest, Identity: "pr:" + p.Branch, Parameters: map[string]string{"branch": p.Branch}}})
 	l.do(t, wire.RunCommand{Command: wire.CmdOperationDispatched, OperationDispatched: &wire.OperationDispatched{Identity: "pr:" + p.Branch}})
 	ensure := wire.LocalPullEnsure{

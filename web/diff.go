@@ -66,8 +66,8 @@ type DiffFile struct {
 	Hidden  int      // hidden or bidirectional characters found
 	Note    string   // why lines are missing, in words
 	Hunks   []DiffHunk
-	Load    string // "Load the diff (2,310 lines)"; empty where all of it is here
-	Gate    string // where it is loaded from
+	Load    string    // "Load the diff (2,310 lines)"; empty where all of it is here
+	Place   DiffPlace // where it is loaded from
 	View    DiffChoice
 	Notes   *LineNotes // nil: its lines take no comments
 	Tick    *Tick      // nil: nobody is asked

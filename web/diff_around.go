@@ -86,14 +86,6 @@ func (s LineRanges) cut(file, from, to int) (list []stretch) {
 	return list
 }
 
-// GateLinesURL is where lines of the nth file of a gate's patch are read, those of the range and not yet named ones offered.
-func GateLinesURL(id string, r LineRange, c DiffChoice) string {
-	q := c.fields()
-	q.Set("from", strconv.Itoa(r.From))
-	q.Set("to", strconv.Itoa(r.To))
-	return "/f" + sub("/gates", id, "files", strconv.Itoa(r.File), "lines") + "?" + q.Encode()
-}
-
 // LineStretch reads from an address which lines of a file are asked about.
 func LineStretch(q url.Values) (from, to int) {
 	from, _ = strconv.Atoi(q.Get("from"))
@@ -141,7 +133,7 @@ func (o DiffOptions) gapper(paint *painter) *gapper {
 
 // file fills the gaps of a file of which all hunks are shown.
 func (g *gapper) file(f *DiffFile, src patch.DiffFile) {
-	if g.around == nil || f.Gate == "" || src.Why != "" || len(f.Hunks) == 0 {
+	if g.around == nil || !f.Place.known() || src.Why != "" || len(f.Hunks) == 0 {
 		return
 	}
 	around, ok := g.around(src.Index)
@@ -205,13 +197,13 @@ func offers(f DiffFile, p GapPart, above, below bool) (list []LineOffer) {
 		if c.Lines, ok = c.Lines.with(LineRange{f.N, from, to}); !ok {
 			return // the link would not show them
 		}
-		page := GateURL(f.Gate) + c.query()
-		if f.Alone {
-			page = GateFileURL(f.Gate, f.N, c)
+		page := f.Place.page + c.query()
+		if f.Alone && f.Place.files {
+			page = f.Place.FileURL(f.N, c)
 		}
 		list = append(list, LineOffer{
 			Text: text, Name: fmt.Sprintf(", lines %d to %d of %s", from, to, f.Path),
-			Href: page + "#" + lineAnchor(f, DiffLine{New: from}), Load: GateLinesURL(f.Gate, LineRange{f.N, p.From, p.To}, c),
+			Href: page + "#" + lineAnchor(f, DiffLine{New: from}), Load: f.Place.linesURL(LineRange{f.N, p.From, p.To}, c),
 		})
 	}
 	if n > fewLines {
@@ -237,7 +229,7 @@ type LinesData struct {
 
 // NewLines are the lines of the nth file that an address asks about; false where they are in no gap, or not known.
 func NewLines(n int, path string, from, to int, o DiffOptions) (LinesData, bool) {
-	file := DiffFile{N: n, Path: path, Gate: o.Gate, View: o.View, Alone: true}
+	file := DiffFile{N: n, Path: path, Place: o.Place, View: o.View, Alone: true}
 	if o.Around == nil {
 		return LinesData{}, false
 	}

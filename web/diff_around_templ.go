@@ -164,8 +164,8 @@ func gapRows(f DiffFile, g DiffGap) templ.Component {
 	})
 }
 
-// GateLines takes the place of what offered its lines.
-func GateLines(d LinesData) templ.Component {
+// DiffLines takes the place of what offered its lines.
+func DiffLines(d LinesData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

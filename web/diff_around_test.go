@@ -76,10 +76,10 @@ func TestNoLinesAroundPartsOfHunks(t *testing.T) {
 	whole, around := sampleHunks(t)
 	for name, c := range map[string]struct {
 		bounds patch.Bounds
-		gate   string
+		place  web.DiffPlace
 		gaps   int
-	}{"whole": {web.PullBounds(), gateID, 3}, "cut": {patch.Bounds{LinesPerFile: 4}, gateID, 0}, "a page that loads nothing": {web.PullBounds(), "", 0}} {
-		view := web.NewDiffView(whole.Render(c.bounds), web.DiffOptions{Gate: c.gate, Around: around})
+	}{"whole": {web.PullBounds(), web.PullPlace("pull_1"), 3}, "cut": {patch.Bounds{LinesPerFile: 4}, web.GatePlace(gateID), 0}, "a page that loads nothing": {web.PullBounds(), web.DiffPlace{}, 0}} {
+		view := web.NewDiffView(whole.Render(c.bounds), web.DiffOptions{Place: c.place, Around: around})
 		if n := len(view.Files[0].Gaps); n != c.gaps || len(view.Files[0].Hunks) != 2 {
 			t.Errorf("%s: %d hunks and %d gaps", name, len(view.Files[0].Hunks), n)
 		}

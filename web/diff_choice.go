@@ -42,30 +42,17 @@ func (c DiffChoice) fields() url.Values {
 	return q
 }
 
-// GateDiffURL is a gate's page with its patch shown as chosen.
-func GateDiffURL(id string, c DiffChoice) string { return GateURL(id) + c.query() + "#diff" }
-
-// GateFileURL is the page of the nth file of a gate's patch.
-func GateFileURL(id string, n int, c DiffChoice) string {
-	return sub("/gates", id, "files", strconv.Itoa(n)) + c.query()
-}
-
-// GateFileFragmentURL is the same file as a fragment for the gate's page.
-func GateFileFragmentURL(id string, n int, c DiffChoice) string {
-	return "/f" + sub("/gates", id, "files", strconv.Itoa(n)) + c.query()
-}
-
-// switches are the links to the other views of a gate's patch.
+// switches are the links to the other views of a patch.
 func (o DiffOptions) switches() []Link {
-	if o.Gate == "" {
+	if !o.Place.known() {
 		return nil
 	}
-	return o.View.others(func(c DiffChoice) string { return GateDiffURL(o.Gate, c) })
+	return o.View.others(o.Place.DiffURL)
 }
 
 // FileSwitches are the links to the other views of the patch's nth file.
 func (o DiffOptions) FileSwitches(n int) []Link {
-	return o.View.others(func(c DiffChoice) string { return GateFileURL(o.Gate, n, c) })
+	return o.View.others(func(c DiffChoice) string { return o.Place.FileURL(n, c) })
 }
 
 func (c DiffChoice) others(address func(DiffChoice) string) []Link {

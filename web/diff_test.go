@@ -80,8 +80,8 @@ func TestLongPatchIsBoundedAndCounted(t *testing.T) {
 	if lines := len(view.Files[0].Hunks[0].Lines); lines != 1500 {
 		t.Errorf("%d lines shown", lines)
 	}
-	view = web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{RawURL: "/runs/x/patch", Gate: gateID})
-	if len(view.Files[0].Hunks) != 0 || view.Files[0].Load != "Load the diff (9,000 lines)" || view.NotShown[0].Href != web.GateFileURL(gateID, 1, web.DiffChoice{}) {
+	view = web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{RawURL: "/runs/x/patch", Place: web.GatePlace(gateID)})
+	if len(view.Files[0].Hunks) != 0 || view.Files[0].Load != "Load the diff (9,000 lines)" || view.NotShown[0].Href != web.GatePlace(gateID).FileURL(1, web.DiffChoice{}) {
 		t.Errorf("on a gate's page: %+v, not shown %+v", view.Files[0], view.NotShown)
 	}
 }
@@ -94,7 +94,7 @@ func TestSplitShowsTheSameLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	anchors := func(split bool) (ids []string, text string) {
-		view := web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{Gate: gateID, View: web.DiffChoice{Split: split}})
+		view := web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{Place: web.GatePlace(gateID), View: web.DiffChoice{Split: split}})
 		for n := range parse(t, render(t, web.DiffSection(*view))).Descendants() {
 			if id := attr(n, "id"); strings.HasPrefix(id, "file-") {
 				ids = append(ids, id)
@@ -129,7 +129,7 @@ func TestViewsAreInTheAddress(t *testing.T) {
 	for _, split := range []bool{false, true} {
 		for _, space := range []bool{false, true} {
 			c := web.DiffChoice{Split: split, IgnoreSpace: space, Since: 3, Files: web.FileFilter{Name: "a&b ü", Ext: ".go", Status: "added"}}
-			u, err := url.Parse(web.GateDiffURL(gateID, c))
+			u, err := url.Parse(web.GatePlace(gateID).DiffURL(c))
 			if err != nil || web.DiffChoiceOf(u.Query()) != c || u.Fragment != "diff" {
 				t.Errorf("%+v: %v %v", c, u, err)
 			}

@@ -60,7 +60,7 @@ func extension(name string) string {
 
 // FilterView is what the form of the list of files offers.
 type FilterView struct {
-	Gate     string
+	Place    DiffPlace
 	View     DiffChoice
 	Exts     []Option
 	Statuses []Option
@@ -74,10 +74,10 @@ const worthAFilter = 5
 // filter leaves out what was not asked for, and says what there is to choose from.
 func (d *DiffView) filter(o DiffOptions) {
 	f := o.View.Files
-	if o.Gate == "" || len(d.Files) < worthAFilter && f == (FileFilter{}) {
+	if !o.Place.known() || len(d.Files) < worthAFilter && f == (FileFilter{}) {
 		return
 	}
-	v := &FilterView{Gate: o.Gate, View: o.View, All: len(d.Files)}
+	v := &FilterView{Place: o.Place, View: o.View, All: len(d.Files)}
 	exts, statuses := map[string]int{}, map[string]int{}
 	for _, file := range d.Files {
 		exts[extension(file.Path)]++
@@ -127,7 +127,7 @@ func (v FilterView) kept() (list []Option) {
 func (v FilterView) everything() string {
 	all := v.View
 	all.Files = FileFilter{}
-	return GateDiffURL(v.Gate, all)
+	return v.Place.DiffURL(all)
 }
 
 // notice counts what the filter leaves out.

@@ -46,7 +46,7 @@ func TestFilesAreFiltered(t *testing.T) {
 		"not viewed":   {web.FileFilter{Ext: ".go", Status: "unviewed"}, []string{"a/One.GO", "z.go"}},
 		"nothing":      {web.FileFilter{Name: "<b>", Status: "renamed"}, nil},
 	} {
-		view := web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{Gate: gateID, Ticks: ticks, View: web.DiffChoice{Split: true, Files: c.filter}})
+		view := web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{Place: web.GatePlace(gateID), Ticks: ticks, View: web.DiffChoice{Split: true, Files: c.filter}})
 		page, err := goquery.NewDocumentFromReader(strings.NewReader(render(t, web.DiffSection(*view))))
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestFilesAreFiltered(t *testing.T) {
 func TestFilesAreListedByDirectory(t *testing.T) {
 	t.Parallel()
 	p := manyFiles(t, "", "Makefile", "a/b/one.go", "a/b/two.txt")
-	view := web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{Gate: gateID})
+	view := web.NewDiffView(p.Render(web.InlineBounds()), web.DiffOptions{Place: web.GatePlace(gateID)})
 	page, err := goquery.NewDocumentFromReader(strings.NewReader(render(t, web.DiffSection(*view))))
 	if err != nil {
 		t.Fatal(err)

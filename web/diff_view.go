@@ -15,7 +15,7 @@ type DiffOptions struct {
 	RawURL   string              // where the exact patch is downloaded
 	Marks    map[string][]string // by path: more words to mark a file with, such as "outside the scope"
 	PaintFor time.Duration       // how long the page may take to colour code; 0 means 400 ms
-	Gate     string              // the gate whose pages offer other views and single files; empty for none
+	Place    DiffPlace           // the page that it is shown on
 	View     DiffChoice
 	Notes    *LineNotes // nil: the lines take no comments
 	Ticks    []Tick     // by file; nil: nobody is asked
@@ -51,8 +51,8 @@ func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
 		if om.Lines > 0 {
 			n.Reason = fmt.Sprintf("%s, %s more lines", om.Why, thousands(om.Lines))
 		}
-		if o.Gate != "" && om.Group == patch.UnshownLarge {
-			n.Href = GateFileURL(o.Gate, om.Index+1, o.View)
+		if o.Place.files && om.Group == patch.UnshownLarge {
+			n.Href = o.Place.FileURL(om.Index+1, o.View)
 		}
 		view.NotShown = append(view.NotShown, n)
 	}
@@ -64,10 +64,10 @@ func NewDiffView(d patch.Diff, o DiffOptions) *DiffView {
 		view.Files, view.Hidden = append(view.Files, file), view.Hidden+file.Hidden
 	}
 	view.filter(o)
-	if o.Gate != "" && o.Revision > 1 && o.View.Since != o.Revision-1 {
+	if o.Place.known() && o.Revision > 1 && o.View.Since != o.Revision-1 {
 		c := o.View
 		c.Since = o.Revision - 1
-		view.Switches = append(view.Switches, Link{Text: fmt.Sprintf("What changed since revision %d", c.Since), Href: GateDiffURL(o.Gate, c)})
+		view.Switches = append(view.Switches, Link{Text: fmt.Sprintf("What changed since revision %d", c.Since), Href: o.Place.DiffURL(c)})
 	}
 	return view
 }
@@ -86,7 +86,7 @@ func NewDiffFile(f patch.DiffFile, o DiffOptions) (file DiffFile, spaceOnly int)
 
 func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter, work *patch.Work) DiffFile {
 	out := DiffFile{
-		N: f.Index + 1, In: o.In, Gate: o.Gate, View: o.View, Notes: o.Notes,
+		N: f.Index + 1, In: o.In, Place: o.Place, View: o.View, Notes: o.Notes,
 		Path: f.File.Path(), Status: string(f.File.Status), Binary: f.File.Binary, Note: f.Why,
 		Ends: endCounts(f.Ends), Added: f.File.Added, Removed: f.File.Removed, OldMode: f.File.OldMode, NewMode: f.File.NewMode,
 	}
@@ -96,7 +96,7 @@ func diffFileView(f patch.DiffFile, o DiffOptions, paint *painter, work *patch.W
 	if f.File.Status == patch.Renamed || f.File.Status == patch.Copied {
 		out.OldPath = f.File.OldPath
 	}
-	if o.Gate != "" && f.Lines > 0 && len(f.Hunks) == 0 {
+	if o.Place.files && f.Lines > 0 && len(f.Hunks) == 0 {
 		out.Note, out.Load = "", fmt.Sprintf("Load the diff (%s)", lineCount(f.Lines))
 	}
 	for _, c := range f.File.Classes {

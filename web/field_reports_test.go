@@ -152,17 +152,17 @@ func TestAPatchIsOnlyEmptyWhenItIs(t *testing.T) {
 		return all.String()
 	}
 	for _, lines := range []int{1, 30} { // all are shown at once, or most wait for a click
-		doc := show(files(lines), web.DiffOptions{Gate: gateID, RawURL: "/raw"})
+		doc := show(files(lines), web.DiffOptions{Place: web.GatePlace(gateID), RawURL: "/raw"})
 		listed := doc.Find(".filelist a, .filetree a").FilterFunction(func(_ int, a *goquery.Selection) bool { return strings.HasPrefix(a.AttrOr("href", ""), "#file-") }).Length()
 		if shown := doc.Find(".dfile").Length(); shown != 150 || listed < 150 || strings.Contains(doc.Text(), empty) {
 			t.Errorf("of 150 files with %d lines each %d are shown and %d listed", lines, shown, listed)
 		}
 	}
-	doc := show(files(1), web.DiffOptions{Gate: gateID, View: web.DiffChoice{Files: web.FileFilter{Name: "nothing like it"}}})
+	doc := show(files(1), web.DiffOptions{Place: web.GatePlace(gateID), View: web.DiffChoice{Files: web.FileFilter{Name: "nothing like it"}}})
 	if text := doc.Text(); doc.Find(".dfile").Length() != 0 || !strings.Contains(text, "150 files are hidden by the filter.") || strings.Contains(text, empty) {
 		t.Errorf("a filter that fits no file: %s", text)
 	}
-	if text := show("", web.DiffOptions{Gate: gateID}).Text(); !strings.Contains(text, empty) {
+	if text := show("", web.DiffOptions{Place: web.GatePlace(gateID)}).Text(); !strings.Contains(text, empty) {
 		t.Errorf("an empty patch: %s", text)
 	}
 }

@@ -66,8 +66,8 @@ func galleryDiff() DiffView {
 	}
 	d := p.Render(InlineBounds())
 	d.Omitted = append(d.Omitted, patch.Omission{Path: "assets/logo.png", Why: "binary file, 18211 bytes", Group: patch.UnshownBinary})
-	view := NewDiffView(d, DiffOptions{Revision: 2, RawURL: RunPatchURL("run_sample"), Gate: "gate_sample", PaintFor: time.Minute, Marks: map[string][]string{"lib/retry.go": {"protected path"}}})
-	view.Files = append(view.Files, DiffFile{N: 5, Path: "lib/generated.go", Status: "modified", Added: 1800, Removed: 510, Load: "Load the diff (2,310 lines)", Gate: "gate_sample"})
+	view := NewDiffView(d, DiffOptions{Revision: 2, RawURL: RunPatchURL("run_sample"), Place: GatePlace("gate_sample"), PaintFor: time.Minute, Marks: map[string][]string{"lib/retry.go": {"protected path"}}})
+	view.Files = append(view.Files, DiffFile{N: 5, Path: "lib/generated.go", Status: "modified", Added: 1800, Removed: 510, Load: "Load the diff (2,310 lines)", Place: GatePlace("gate_sample")})
 	galleryGaps(&view.Files[0])
 	return *view
 }

@@ -39,7 +39,7 @@ func GateFilePage(d GateFilePageData) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = crumbs("One file", Link{Text: "My turn", Href: InboxURL}, Link{Text: d.Title, Href: GateDiffURL(d.GateID, d.View)}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = crumbs("One file", Link{Text: "My turn", Href: InboxURL}, Link{Text: d.Title, Href: GatePlace(d.GateID).DiffURL(d.View)}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -110,9 +110,9 @@ func GateFilePage(d GateFilePageData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var7 string
-			templ_7745c5c3_Var7, templ_7745c5c3_Err = templruntime.NewAttributeExpression(GateDiffURL(d.GateID, d.View)).ResolveURL(ctx)
+			templ_7745c5c3_Var7, templ_7745c5c3_Err = templruntime.NewAttributeExpression(GatePlace(d.GateID).DiffURL(d.View)).ResolveURL(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `gate_file.templ`, Line: 13, Col: 42}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `gate_file.templ`, Line: 13, Col: 48}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var7)
 			if templ_7745c5c3_Err != nil {

@@ -116,6 +116,7 @@ func pages(t *testing.T) map[string]templ.Component {
 			Branch: "agent/task_01jdx3h2/run_01jdx3h4", Base: "main", Head: "0d9b6c1f2a3e4d5c", Author: "Signalbox", Created: ago(3 * time.Minute), RunID: runID, TaskID: taskID,
 			Checks: []web.CheckView{{Name: "go test ./...", Passed: true, Text: "41 passed"}}, Diff: untickedDiff(t), MayMerge: true, IdempotencyKey: "K4",
 		}),
+		"pull_lines":         web.PullPage(linesPull(t)),
 		"repositories":       web.RepositoriesPage(sampleRepositories()),
 		"repositories_empty": web.RepositoriesPage(web.RepositoriesPageData{Shell: shell(), WhyNot: "Registering needs the role admin."}),
 		"workers":            web.WorkersPage(sampleWorkers()),

@@ -56,7 +56,8 @@ import (
 //	POST /gates/{id}/withdraw     idempotency_key
 //	POST /drafts/{key}            text; what is written and not sent yet, kept by app.js
 //	POST /drafts/{key}/discard
-//	GET  /pulls/{id}              PullPage           pull request of the local forge
+//	GET  /pulls/{id}              PullPage           pull request of the local forge; ?view=split &w=1 &lines= &q= &ext= &status=
+//	GET  /f/pulls/{id}/files/{n}/lines  lines around its changes, as a fragment
 //	POST /pulls/{id}/merge        head, idempotency_key
 //	POST /pulls/{id}/close        branch=delete, idempotency_key
 //	GET  /repositories            RepositoriesPage

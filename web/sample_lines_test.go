@@ -39,7 +39,7 @@ func sampleAround(t *testing.T, view web.DiffChoice) web.DiffFile {
 	t.Helper()
 	p, around := sampleHunks(t)
 	rendered, _ := p.RenderFile(0, web.FileBounds())
-	file, _ := web.NewDiffFile(rendered, web.DiffOptions{Gate: gateID, View: view, PaintFor: time.Hour, Around: around})
+	file, _ := web.NewDiffFile(rendered, web.DiffOptions{Place: web.GatePlace(gateID), View: view, PaintFor: time.Hour, Around: around})
 	return file
 }
 
@@ -47,6 +47,16 @@ func sampleAround(t *testing.T, view web.DiffChoice) web.DiffFile {
 func linesGate(t *testing.T) web.GateFilePageData {
 	d := sampleGateFile(t)
 	d.View = web.DiffChoice{Lines: "1-1-4.1-30-31.1-63-90"}
-	d.File, d.Switches = sampleAround(t, d.View), web.DiffOptions{Gate: gateID, View: d.View}.FileSwitches(1)
+	d.File, d.Switches = sampleAround(t, d.View), web.DiffOptions{Place: web.GatePlace(gateID), View: d.View}.FileSwitches(1)
 	return d
+}
+
+// linesPull is a pull request with some of the lines around its changes, and the others offered.
+func linesPull(t *testing.T) web.PullPageData {
+	p, around := sampleHunks(t)
+	options := web.DiffOptions{Place: web.PullPlace("7"), View: web.DiffChoice{Lines: "1-1-4.1-30-31.1-63-90"}, PaintFor: time.Hour, Around: around}
+	return web.PullPageData{
+		Shell: shell(), ID: "7", Number: 7, Title: goal, State: "OPEN", Repository: repo, Branch: "agent/task_01jdx3h2/run_01jdx3h4", Base: "main", Head: "0d9b6c1f2a3e4d5c", Author: "Signalbox",
+		Created: ago(3 * time.Minute), RunID: runID, TaskID: taskID, Diff: web.NewDiffView(p.Render(web.PullBounds()), options), MayMerge: true, IdempotencyKey: "K4",
+	}
 }

@@ -185,7 +185,7 @@ func sampleDiffAs(t *testing.T, view web.DiffChoice) *web.DiffView {
 	}
 	d := p.Render(web.InlineBounds())
 	d.Omitted = append(d.Omitted, patch.Omission{Path: "assets/logo.png", Why: "binary file, 18211 bytes", Group: patch.UnshownBinary})
-	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), Gate: gateID, View: view, PaintFor: time.Hour, Marks: map[string][]string{"internal/http/retry.go": {"protected path"}},
+	return web.NewDiffView(d, web.DiffOptions{Revision: 2, RawURL: web.RunPatchURL(runID), Place: web.GatePlace(gateID), View: view, PaintFor: time.Hour, Marks: map[string][]string{"internal/http/retry.go": {"protected path"}},
 		Ticks: []web.Tick{{Digest: "a1", Changed: true}, {Digest: "b2", Viewed: true}, {Digest: "c3"}, {Digest: "d4"}}})
 }
 
@@ -312,7 +312,7 @@ func sampleSplitGate(t *testing.T) web.GatePageData {
 	d := sampleGatePage(t)
 	diff := sampleDiffAs(t, web.DiffChoice{Split: true, IgnoreSpace: true})
 	d.Diff = later(diff)
-	diff.Since = &web.SinceView{Since: 1, Revision: 2, Hide: web.GateDiffURL(gateID, web.DiffChoice{}), Comparison: patch.Comparison{Same: 1, More: 1200, Files: []patch.ComparedFile{
+	diff.Since = &web.SinceView{Since: 1, Revision: 2, Hide: web.GatePlace(gateID).DiffURL(web.DiffChoice{}), Comparison: patch.Comparison{Same: 1, More: 1200, Files: []patch.ComparedFile{
 		{Path: "internal/http/retry.go", What: "changed in another way", Lines: []patch.ComparedLine{
 			{Kind: patch.LineContext, Skipped: 4}, {Kind: patch.LineContext, Is: patch.LineRemoved, Text: "		time.Sleep(backoff(attempt))"},
 			{Kind: patch.LineRemoved, Is: patch.LineAdded, Text: "		sleep(backoff(attempt))"}, {Kind: patch.LineAdded, Is: patch.LineAdded, Text: "		if err := sleep(ctx, backoff(attempt)); err != nil { ⟦U+202E⟧", Hidden: true},
@@ -343,5 +343,5 @@ func filteredGate(t *testing.T) web.GatePageData {
 
 func sampleGateFile(t *testing.T) web.GateFilePageData {
 	d := sampleDiff(t)
-	return web.GateFilePageData{Shell: shell(), GateID: gateID, Title: goal, File: d.Files[0], Files: 3, Switches: web.DiffOptions{Gate: gateID}.FileSwitches(1), RawURL: d.RawURL, Ticks: d.Ticks}
+	return web.GateFilePageData{Shell: shell(), GateID: gateID, Title: goal, File: d.Files[0], Files: 3, Switches: web.DiffOptions{Place: web.GatePlace(gateID)}.FileSwitches(1), RawURL: d.RawURL, Ticks: d.Ticks}
 }

@@ -34,11 +34,6 @@ func (n TickCount) String() string {
 	return fmt.Sprintf("%s of %s viewed", thousands(n.Viewed), thousands(n.Of))
 }
 
-// GateViewedURL takes the POST that ticks the nth file of a gate's patch, or takes the tick back.
-func GateViewedURL(id string, n int, c DiffChoice) string {
-	return sub("/gates", id, "files", strconv.Itoa(n), "viewed") + c.query()
-}
-
 // GateFileAnchorURL is the nth file of the patch on the gate's page.
 func GateFileAnchorURL(id string, n int, c DiffChoice) string {
 	return GateURL(id) + c.query() + "#" + fileAnchor(DiffFile{N: n})
