@@ -60,7 +60,7 @@ func (s *Store) AdminLink(ctx context.Context, secret string) (time.Time, error)
 // its key is answered as before.
 func (s *Store) UseAdminLink(ctx context.Context, in Request, secret string, user uuid.UUID) error {
 	_, _, err := once(ctx, s, in, "admin-link:"+user.String(), func(tx pgx.Tx) (bool, error) {
-		if err := s.q.LockAdminLinks(ctx, tx); err != nil {
+		if err := s.lockAppointment(ctx, tx, user); err != nil {
 			return false, err
 		}
 		l, err := s.q.GetAdminLink(ctx, tx, HashToken(secret))
@@ -95,7 +95,7 @@ func (s *Store) UseAdminLink(ctx context.Context, in Request, secret string, use
 // their next sign-in. fault.Conflict where nobody else is an administrator.
 func (s *Store) DismissAdministrator(ctx context.Context, in Request, user uuid.UUID) error {
 	_, _, err := once(ctx, s, in, "admin-dismiss:"+user.String(), func(tx pgx.Tx) (bool, error) {
-		if err := s.q.LockAdminLinks(ctx, tx); err != nil {
+		if err := s.lockAppointment(ctx, tx, user); err != nil {
 			return false, err
 		}
 		object(in, typeid.User, user)
@@ -112,6 +112,15 @@ func (s *Store) DismissAdministrator(ctx context.Context, in Request, user uuid.
 		return true, err
 	})
 	return wrap("dismiss an administrator", err)
+}
+
+// lockAppointment holds off other appointments, and the person's own sign-in: it reads what they were appointed to and writes it
+// again, and would bring back what was taken in between.
+func (s *Store) lockAppointment(ctx context.Context, tx pgx.Tx, user uuid.UUID) error {
+	if err := s.q.LockAdminLinks(ctx, tx); err != nil {
+		return err
+	}
+	return s.q.LockPerson(ctx, tx, user)
 }
 
 // HasAdministrator reports whether anybody is an administrator of the installation.

@@ -34,7 +34,7 @@ type Provider struct {
 	Groups map[string][]policy.Role
 }
 
-// Providers lists the configured providers by name.
+// Providers lists the configured providers by name, without their secrets: one that does not open keeps nobody from the others.
 func (s *Store) Providers(ctx context.Context) ([]Provider, error) {
 	rows, err := s.q.ListProviders(ctx, s.pool)
 	if err != nil {
@@ -42,11 +42,7 @@ func (s *Store) Providers(ctx context.Context) ([]Provider, error) {
 	}
 	var all []Provider
 	for _, r := range rows {
-		key, err := s.clientSecret(r.ID, r.ClientSecret, r.ClientSecretSealed)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, Provider{ID: r.ID, Name: r.Name, Issuer: r.Issuer, ClientID: r.ClientID, ClientSecret: key, GroupsClaim: r.GroupsClaim, Dev: r.Dev})
+		all = append(all, Provider{ID: r.ID, Name: r.Name, Issuer: r.Issuer, ClientID: r.ClientID, GroupsClaim: r.GroupsClaim, Dev: r.Dev})
 	}
 	return all, nil
 }
@@ -60,14 +56,14 @@ func (s *Store) Provider(ctx context.Context, id uuid.UUID) (Provider, error) {
 	if err != nil {
 		return Provider{}, fmt.Errorf("read provider: %w", err)
 	}
-	key, err := s.clientSecret(r.ID, r.ClientSecret, r.ClientSecretSealed)
+	key, err := s.clientSecret(r.ID, r.Issuer, r.ClientSecret, r.ClientSecretSealed)
 	if err != nil {
 		return Provider{}, err
 	}
 	return Provider{ID: r.ID, Name: r.Name, Issuer: r.Issuer, ClientID: r.ClientID, ClientSecret: key, GroupsClaim: r.GroupsClaim, Dev: r.Dev}, nil
 }
 
-// SaveProvider makes or updates the provider of that name with its group roles. A provider that exists keeps its
+// SaveProvider makes or updates the provider of that name with its group roles in the default tenant, and no others. A provider that exists keeps its
 // issuer unless both are of dev mode; another issuer is fault.Conflict and changes nothing.
 func (s *Store) SaveProvider(ctx context.Context, p Provider) (uuid.UUID, error) {
 	var id uuid.UUID
@@ -78,7 +74,7 @@ func (s *Store) SaveProvider(ctx context.Context, p Provider) (uuid.UUID, error)
 		if err != nil {
 			return err
 		}
-		sealed, err := s.keys.Seal(clientSecretPlace(row.ID), p.ClientSecret)
+		sealed, err := s.keys.Seal(clientSecretPlace(row.ID, row.Issuer), p.ClientSecret)
 		if errors.Is(err, secret.ErrNoKey) {
 			return fault.Newf(fault.Conflict, "The provider %q was not saved: its client secret would be stored, and there is no key to store it under. Make one and name it in SIGNALBOX_SECRET_KEYS.", p.Name).WithCode("no_secret_key")
 		}
@@ -92,14 +88,16 @@ func (s *Store) SaveProvider(ctx context.Context, p Provider) (uuid.UUID, error)
 			return fault.Newf(fault.Conflict, "The provider %q was not changed: its issuer is %s and cannot become another, because the same person would be somebody else there. Use another name.", p.Name, row.Issuer)
 		}
 		id = row.ID
+		groups, named := []string{}, []string{}
 		for group, roles := range p.Groups {
 			for _, role := range roles {
+				groups, named = append(groups, group), append(named, string(role))
 				if err := s.q.InsertGroupRole(ctx, tx, DefaultTenant, id, group, string(role)); err != nil {
 					return err
 				}
 			}
 		}
-		return nil
+		return s.q.DeleteOtherGroupRoles(ctx, tx, DefaultTenant, id, groups, named)
 	})
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("save provider %s: %w", p.Name, err)

@@ -2,7 +2,7 @@
 -- Secrets are looked up by hash; what has ended is never found.
 
 -- name: ListProviders :many
-SELECT id, name, issuer, client_id, client_secret, client_secret_sealed, groups_claim, dev FROM providers ORDER BY name;
+SELECT id, name, issuer, client_id, groups_claim, dev FROM providers ORDER BY name;
 
 -- name: GetProvider :one
 SELECT id, name, issuer, client_id, client_secret, client_secret_sealed, groups_claim, dev FROM providers WHERE id = $1;
@@ -24,6 +24,11 @@ UPDATE providers SET client_secret = '', client_secret_sealed = @sealed WHERE id
 INSERT INTO group_roles (tenant_id, provider_id, group_name, role) VALUES (@tenant_id, @provider_id, @group_name, @role)
 ON CONFLICT ON CONSTRAINT group_roles_pk DO NOTHING;
 
+-- name: DeleteOtherGroupRoles :exec
+-- What the configuration named once and names no longer gives nobody a role.
+DELETE FROM group_roles WHERE tenant_id = @tenant_id AND provider_id = @provider_id
+  AND (group_name, role) NOT IN (SELECT unnest(@groups::text[]), unnest(@roles::text[]));
+
 -- name: InsertLoginState :exec
 INSERT INTO login_states (state_hash, provider_id, nonce, verifier, return_to, confirms, expires_at)
 VALUES (@state_hash, @provider_id, @nonce, @verifier, @return_to, @confirms, now() + make_interval(secs => sqlc.arg(seconds)::float8));
@@ -36,9 +41,13 @@ DELETE FROM login_states WHERE state_hash = $1
 RETURNING provider_id, nonce, verifier, return_to, confirms, (expires_at > now())::bool AS live;
 
 -- name: GetIdentity :one
+-- It locks the person: what a sign-in gives them and what somebody takes from them meanwhile come one after the other.
 SELECT i.user_id, (u.disabled_at IS NOT NULL)::bool AS disabled
 FROM identities i JOIN users u ON u.id = i.user_id
-WHERE i.provider_id = $1 AND i.subject = $2;
+WHERE i.provider_id = $1 AND i.subject = $2 FOR NO KEY UPDATE OF u;
+
+-- name: LockPerson :exec
+SELECT FROM users WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: InsertUser :exec
 INSERT INTO users (id, name, email) VALUES ($1, $2, $3);

@@ -41,7 +41,7 @@ type Server struct {
 	ClientID     string   `env:"SIGNALBOX_OIDC_CLIENT_ID" doc:"Client id at that provider."`
 	ClientSecret Secret   `env:"SIGNALBOX_OIDC_CLIENT_SECRET" doc:"Client secret at that provider; empty for a public client."`
 	GroupsClaim  string   `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
-	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times."`
+	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times. What no longer stands there gives nobody a role from their next sign-in on."`
 
 	AdminSubject  string   `env:"SIGNALBOX_ADMIN_SUBJECT" doc:"Subject (sub) at that provider of a person who is an administrator whenever they sign in, whatever their groups are; empty for nobody."`
 	SecretKeys    Secret   `env:"SIGNALBOX_SECRET_KEYS" doc:"Keys under which client secrets and ID tokens lie in the database, newest first, between blanks or line ends: each a name, a colon and the base64 of 32 random bytes, for example 2026:$(openssl rand -base64 32). The first seals, all of them open. Without one neither is stored."`

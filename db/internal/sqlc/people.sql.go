@@ -62,6 +62,22 @@ func (q *Queries) DeleteOldSessions(ctx context.Context, db DBTX, userID uuid.UU
 	return err
 }
 
+const deleteOtherGroupRoles = `-- name: DeleteOtherGroupRoles :exec
+DELETE FROM group_roles WHERE tenant_id = $1 AND provider_id = $2
+  AND (group_name, role) NOT IN (SELECT unnest($3::text[]), unnest($4::text[]))
+`
+
+// What the configuration named once and names no longer gives nobody a role.
+func (q *Queries) DeleteOtherGroupRoles(ctx context.Context, db DBTX, tenantID uuid.UUID, providerID uuid.UUID, groups []string, roles []string) error {
+	_, err := db.Exec(ctx, deleteOtherGroupRoles,
+		tenantID,
+		providerID,
+		groups,
+		roles,
+	)
+	return err
+}
+
 const deleteOtherMemberships = `-- name: DeleteOtherMemberships :exec
 DELETE FROM memberships WHERE user_id = $1 AND NOT (tenant_id = ANY($2::uuid[]))
 `
@@ -130,7 +146,7 @@ func (q *Queries) GetAdminLink(ctx context.Context, db DBTX, hash bytea.Bytes) (
 const getIdentity = `-- name: GetIdentity :one
 SELECT i.user_id, (u.disabled_at IS NOT NULL)::bool AS disabled
 FROM identities i JOIN users u ON u.id = i.user_id
-WHERE i.provider_id = $1 AND i.subject = $2
+WHERE i.provider_id = $1 AND i.subject = $2 FOR NO KEY UPDATE OF u
 `
 
 type GetIdentityRow struct {
@@ -138,6 +154,7 @@ type GetIdentityRow struct {
 	Disabled bool      `json:"disabled"`
 }
 
+// It locks the person: what a sign-in gives them and what somebody takes from them meanwhile come one after the other.
 func (q *Queries) GetIdentity(ctx context.Context, db DBTX, providerID uuid.UUID, subject string) (GetIdentityRow, error) {
 	row := db.QueryRow(ctx, getIdentity, providerID, subject)
 	var i GetIdentityRow
@@ -612,18 +629,16 @@ func (q *Queries) ListGroupRoles(ctx context.Context, db DBTX, providerID uuid.U
 
 const listProviders = `-- name: ListProviders :many
 
-SELECT id, name, issuer, client_id, client_secret, client_secret_sealed, groups_claim, dev FROM providers ORDER BY name
+SELECT id, name, issuer, client_id, groups_claim, dev FROM providers ORDER BY name
 `
 
 type ListProvidersRow struct {
-	ID                 uuid.UUID `json:"id"`
-	Name               string    `json:"name"`
-	Issuer             string    `json:"issuer"`
-	ClientID           string    `json:"client_id"`
-	ClientSecret       string    `json:"client_secret"`
-	ClientSecretSealed string    `json:"client_secret_sealed"`
-	GroupsClaim        string    `json:"groups_claim"`
-	Dev                bool      `json:"dev"`
+	ID          uuid.UUID `json:"id"`
+	Name        string    `json:"name"`
+	Issuer      string    `json:"issuer"`
+	ClientID    string    `json:"client_id"`
+	GroupsClaim string    `json:"groups_claim"`
+	Dev         bool      `json:"dev"`
 }
 
 // Who is calling: providers, logins, sessions, tokens and workers' credentials.
@@ -642,8 +657,6 @@ func (q *Queries) ListProviders(ctx context.Context, db DBTX) ([]ListProvidersRo
 			&i.Name,
 			&i.Issuer,
 			&i.ClientID,
-			&i.ClientSecret,
-			&i.ClientSecretSealed,
 			&i.GroupsClaim,
 			&i.Dev,
 		); err != nil {
@@ -776,6 +789,15 @@ SELECT pg_advisory_xact_lock(hashtextextended('signalbox admin links', 0))
 // One link at a time is made or used, so that what they stand on is still so when they commit.
 func (q *Queries) LockAdminLinks(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, lockAdminLinks)
+	return err
+}
+
+const lockPerson = `-- name: LockPerson :exec
+SELECT FROM users WHERE id = $1 FOR NO KEY UPDATE
+`
+
+func (q *Queries) LockPerson(ctx context.Context, db DBTX, id uuid.UUID) error {
+	_, err := db.Exec(ctx, lockPerson, id)
 	return err
 }
 
