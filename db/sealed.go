@@ -15,19 +15,20 @@ import (
 	"signalbox/internal/secret"
 )
 
-// Where a sealed value lies: it opens there and nowhere else, so that nobody who can write to the database moves it to a row
-// that sends it elsewhere.
-func clientSecretPlace(provider uuid.UUID) string {
-	return "providers.client_secret/" + provider.String()
+// Where a sealed value lies: it opens there and nowhere else, so that nobody who can write to the database sends it elsewhere:
+// neither moved to another row, nor in its own one with another issuer.
+func clientSecretPlace(provider uuid.UUID, issuer string) string {
+	return "providers.client_secret/" + provider.String() + "/" + issuer
 }
 func idTokenPlace(hash []byte) string { return "sessions.id_token/" + hex.EncodeToString(hash) }
 
-// clientSecret opens a provider's client secret; plain is what an older server left.
-func (s *Store) clientSecret(provider uuid.UUID, plain, sealed string) (secret.Value, error) {
-	if sealed == "" {
+// clientSecret opens a provider's client secret; plain is what an older server left, and newer than what is sealed beside it: whoever
+// seals empties it.
+func (s *Store) clientSecret(provider uuid.UUID, issuer, plain, sealed string) (secret.Value, error) {
+	if plain != "" {
 		return secret.New(plain), nil
 	}
-	v, err := s.keys.Open(clientSecretPlace(provider), sealed)
+	v, err := s.keys.Open(clientSecretPlace(provider, issuer), sealed)
 	if err != nil {
 		return secret.Value{}, fault.Wrap(fault.Unavailable, err, "Nobody can sign in with this provider now: its client secret does not open. An administrator finds the reason in the server's log.").WithCode("secret_key_missing")
 	}
@@ -79,10 +80,10 @@ func (s *Store) Reseal(ctx context.Context) (int, error) {
 	return secrets + tokens, errors.Join(err, err2)
 }
 
-// resealed opens and seals one value for its place.
+// resealed opens and seals one value for its place; plain, where there is one, is newer.
 func (s *Store) resealed(place, plain, sealed string) (string, error) {
 	v := secret.New(plain)
-	if sealed != "" {
+	if plain == "" {
 		var err error
 		if v, err = s.keys.Open(place, sealed); err != nil {
 			return "", fmt.Errorf("%s: %w", place, err)
@@ -98,7 +99,7 @@ func (s *Store) resealClientSecrets(ctx context.Context, newest string) (sealed 
 	}
 	var failed error
 	for _, r := range rows {
-		text, err := s.resealed(clientSecretPlace(r.ID), r.ClientSecret, r.ClientSecretSealed)
+		text, err := s.resealed(clientSecretPlace(r.ID, r.Issuer), r.ClientSecret, r.ClientSecretSealed)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue

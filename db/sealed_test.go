@@ -90,6 +90,16 @@ func TestSecretsLieSealed(t *testing.T) {
 	if p, err := s.Provider(t.Context(), other); fault.KindOf(err) != fault.Unavailable || p.ClientSecret.IsSet() {
 		t.Errorf("a moved secret opens: %v", err)
 	}
+	// Or they leave it where it is, and send it to an issuer of their own.
+	v.exec(`UPDATE providers SET issuer = 'https://id.example.net' WHERE id = $1`, id)
+	if p, err := s.Provider(t.Context(), id); fault.KindOf(err) != fault.Unavailable || p.ClientSecret.IsSet() {
+		t.Errorf("a secret opens for another issuer: %v", err)
+	}
+	v.exec(`UPDATE providers SET issuer = $2 WHERE id = $1`, id, provider("people").Issuer)
+	// The names of providers are there all the same: one secret that does not open keeps nobody from the others.
+	if all := got(s.Providers(t.Context()))(t); len(all) != 2 || all[0].ClientSecret.IsSet() {
+		t.Errorf("providers %v", all)
+	}
 	v.signedIn(s, "cookie-b")
 	v.exec(`UPDATE sessions SET id_token_sealed = (SELECT id_token_sealed FROM sessions WHERE id_hash = $1) WHERE id_hash <> $1`, hash)
 	if ended := got(s.EndSession(t.Context(), db.HashToken("cookie-b"), nil))(t); ended.IDToken.IsSet() {
@@ -175,9 +185,15 @@ func TestKeysRotate(t *testing.T) {
 	if p := got(only.Provider(t.Context(), id))(t); p.ClientSecret.Reveal() != "the-client-secret-of-others" {
 		t.Error("the client secret is lost")
 	}
-	for _, p := range got(only.Providers(t.Context()))(t) {
-		if p.Name == "people" && p.ClientSecret.Reveal() != "the-plain-one" {
-			t.Error("what an older server wrote is lost")
+	people := got(only.SaveProvider(t.Context(), provider("people")))(t)
+	v.exec(`UPDATE providers SET client_secret = 'the-newest-one' WHERE id = $1`, people) // beside what is sealed
+	for _, when := range []string{"before", "after"} {
+		if p := got(only.Provider(t.Context(), people))(t); p.ClientSecret.Reveal() != "the-newest-one" {
+			t.Errorf("what an older server wrote is lost %s it was sealed", when)
+		}
+		_, err := only.Reseal(t.Context())
+		if err != nil && !errors.Is(err, secret.ErrNoKey) {
+			t.Error(err)
 		}
 	}
 	if ended := got(only.EndSession(t.Context(), db.HashToken("c"), nil))(t); ended.IDToken.Reveal() != "the-id-token-of-c" {

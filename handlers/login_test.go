@@ -274,3 +274,18 @@ func TestProviderOutage(t *testing.T) {
 	}
 	b.get(t, "/inbox").want(t, http.StatusOK)
 }
+
+// A client secret that no key opens keeps people from that provider, and from no other: the login page is there, and says it of the one
+// that they choose.
+func TestALostKeyKeepsNobodyFromOtherProviders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, lost := w.otherProvider(t, "elsewhere", nil)
+	w.sql(t, `UPDATE providers SET client_secret_sealed = replace(client_secret_sealed, 'v1.', 'v1.gone-') WHERE name = 'elsewhere'`)
+	b := w.browser()
+	if n := b.get(t, "/login").want(t, http.StatusOK).page(t).Find("a[href^='/login/idp_']").Length(); n != 2 {
+		t.Errorf("%d providers on the login page", n)
+	}
+	b.get(t, "/login/"+typeid.Format(typeid.Provider, lost)).want(t, http.StatusServiceUnavailable)
+	w.signedIn(t, rita).get(t, "/runs").want(t, http.StatusOK)
+}

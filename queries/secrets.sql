@@ -1,7 +1,7 @@
 -- What lies sealed in the database. A row is sealed again only as it was read, so that a change in between is never lost.
 
 -- name: ListStaleClientSecrets :many
-SELECT id, client_secret, client_secret_sealed FROM providers
+SELECT id, issuer, client_secret, client_secret_sealed FROM providers
 WHERE client_secret <> '' OR (client_secret_sealed <> '' AND split_part(client_secret_sealed, '.', 2) <> @newest::text)
 ORDER BY id LIMIT 500;
 

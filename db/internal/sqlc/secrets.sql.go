@@ -61,13 +61,14 @@ func (q *Queries) DropPlainIDTokens(ctx context.Context, db DBTX) (int64, error)
 
 const listStaleClientSecrets = `-- name: ListStaleClientSecrets :many
 
-SELECT id, client_secret, client_secret_sealed FROM providers
+SELECT id, issuer, client_secret, client_secret_sealed FROM providers
 WHERE client_secret <> '' OR (client_secret_sealed <> '' AND split_part(client_secret_sealed, '.', 2) <> $1::text)
 ORDER BY id LIMIT 500
 `
 
 type ListStaleClientSecretsRow struct {
 	ID                 uuid.UUID `json:"id"`
+	Issuer             string    `json:"issuer"`
 	ClientSecret       string    `json:"client_secret"`
 	ClientSecretSealed string    `json:"client_secret_sealed"`
 }
@@ -82,7 +83,12 @@ func (q *Queries) ListStaleClientSecrets(ctx context.Context, db DBTX, newest st
 	var items []ListStaleClientSecretsRow
 	for rows.Next() {
 		var i ListStaleClientSecretsRow
-		if err := rows.Scan(&i.ID, &i.ClientSecret, &i.ClientSecretSealed); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Issuer,
+			&i.ClientSecret,
+			&i.ClientSecretSealed,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
