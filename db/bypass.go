@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -118,11 +119,11 @@ func (o BypassOrder) allowed(h held, rules policy.Rules, f policy.Facts) error {
 		return refused(&run.GateError{Why: "stale", Gate: h.run.Gate}, h.run)
 	case o.By.AuthTime.IsZero() || h.now.Sub(o.By.AuthTime) > policy.ConfirmAge:
 		return fault.Newf(fault.Forbidden, "Nothing was bypassed: this needs a login that is not older than %d minutes. Confirm that it is you, and come back.", int(policy.ConfirmAge.Minutes())).WithCode(CodeConfirmLogin)
-	case utf8.RuneCountInString(o.Reason) < MinBypassReason:
+	case seen(o.Reason) < MinBypassReason:
 		return invalid("reason", fmt.Sprintf("say in at least %d characters why nobody could be asked; whoever reviews it reads it.", MinBypassReason))
 	case utf8.RuneCountInString(o.Reason) > 2000:
 		return invalid("reason", "the reason has more than 2,000 characters.")
-	case o.Ticket == "" || utf8.RuneCountInString(o.Ticket) > maxTicket:
+	case seen(o.Ticket) == 0 || utf8.RuneCountInString(o.Ticket) > maxTicket:
 		return invalid("ticket", fmt.Sprintf("name the ticket of the incident, in at most %d characters.", maxTicket))
 	case o.Repository != f.Repository:
 		return invalid("repository", "the name of the repository is not the one that you typed. Look which it is.")
@@ -133,9 +134,22 @@ func (o BypassOrder) allowed(h held, rules policy.Rules, f policy.Facts) error {
 	return nil
 }
 
+// seen counts the characters of a text that a reader sees: none of no width, and blanks between words once.
+func seen(text string) int {
+	visible := strings.Map(func(c rune) rune {
+		if !unicode.IsGraphic(c) && !unicode.IsSpace(c) {
+			return -1
+		}
+		return c
+	}, text)
+	return utf8.RuneCountInString(strings.Join(strings.Fields(visible), " "))
+}
+
 // Bypass is a gate that somebody opened alone, with its review.
 type Bypass struct {
-	Gate, Run, User    uuid.UUID
+	Gate, Run uuid.UUID
+	// User is who bypassed it, Requester who asked for the work: neither reviews it.
+	User, Requester    uuid.UUID
 	Kind               run.GateKind
 	By, Reason, Ticket string
 	Title, Repository  string
@@ -159,7 +173,7 @@ func (s *Store) Bypasses(ctx context.Context, tenant uuid.UUID, f BypassFilter) 
 	}
 	var all []Bypass
 	for _, r := range rows {
-		b := Bypass{Gate: r.GateID, Run: r.RunID, User: r.UserID, Kind: run.GateKind(r.Kind), By: r.ByName, Reason: r.Reason, Ticket: r.Ticket, Title: r.Title,
+		b := Bypass{Gate: r.GateID, Run: r.RunID, User: r.UserID, Requester: r.RequestedBy, Kind: run.GateKind(r.Kind), By: r.ByName, Reason: r.Reason, Ticket: r.Ticket, Title: r.Title,
 			Repository: r.Repository, At: r.At.UTC(), Due: r.DueAt.UTC(), Reviewer: r.Reviewer, Note: r.Note}
 		if r.ReviewedAt != nil {
 			b.ReviewedAt = r.ReviewedAt.UTC()
@@ -169,10 +183,10 @@ func (s *Store) Bypasses(ctx context.Context, tenant uuid.UUID, f BypassFilter) 
 	return all, nil
 }
 
-// ReviewBypass closes the review of a bypass with what somebody else found. fault.Forbidden for whoever bypassed it,
-// fault.Conflict where it was reviewed before.
+// ReviewBypass closes the review of a bypass with what somebody else found. fault.Forbidden for whoever bypassed it or
+// asked for the work, fault.Conflict where it was reviewed before.
 func (s *Store) ReviewBypass(ctx context.Context, in Request, gate, by uuid.UUID, note string) error {
-	if note = strings.TrimSpace(note); note == "" || utf8.RuneCountInString(note) > 2000 {
+	if note = strings.TrimSpace(note); seen(note) == 0 || utf8.RuneCountInString(note) > 2000 {
 		return fault.New(fault.Invalid, "Nothing was reviewed: say what you found, in 1 to 2,000 characters.").WithField("note")
 	}
 	_, _, err := once(ctx, s, in, "bypass-review:"+gate.String()+":"+by.String(), func(tx pgx.Tx) (bool, error) {
@@ -185,6 +199,8 @@ func (s *Store) ReviewBypass(ctx context.Context, in Request, gate, by uuid.UUID
 			return false, fault.New(fault.NotFound, "There is no bypass of such a gate here.")
 		case rows[0].UserID == by:
 			return false, fault.New(fault.Forbidden, "Nothing was reviewed: you bypassed this gate, so somebody else reviews it.").WithCode("own_bypass")
+		case rows[0].RequestedBy == by:
+			return false, fault.New(fault.Forbidden, "Nothing was reviewed: you asked for this work, so somebody else reviews how it got through.").WithCode("own_work")
 		}
 		n, err := s.q.ReviewBypass(ctx, tx, &by, note, in.Tenant, gate)
 		if err == nil && n == 0 {

@@ -74,7 +74,7 @@ func (s *server) bypasses(r *http.Request, f db.BypassFilter) ([]web.BypassView,
 		all = append(all, web.BypassView{
 			GateID: typeid.Format(typeid.Gate, b.Gate), Kind: string(b.Kind), By: b.By, Reason: b.Reason, Ticket: b.Ticket, Title: b.Title, Repository: b.Repository,
 			RunID: typeid.Format(typeid.Run, b.Run), At: b.At, Due: b.Due, Reviewed: b.ReviewedAt, Reviewer: b.Reviewer, Note: b.Note,
-			MayReview: b.ReviewedAt.IsZero() && b.User != p.user && (p.has(policy.RoleApprover) || p.has(policy.RoleAdmin)),
+			MayReview: b.ReviewedAt.IsZero() && b.User != p.user && b.Requester != p.user && (p.has(policy.RoleApprover) || p.has(policy.RoleAdmin)),
 		})
 	}
 	return all, nil

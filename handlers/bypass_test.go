@@ -57,7 +57,8 @@ func TestBreakGlass(t *testing.T) {
 	}
 
 	// What is typed is held to the rules, and kept.
-	for field, bad := range map[string]string{"reason": "Down.", "ticket": " ", "repository": "acme/apl"} {
+	for _, x := range [][2]string{{"reason", "Down."}, {"reason", strings.Repeat("\u200b", 30)}, {"reason", "a" + strings.Repeat(" ", 30) + "b"}, {"ticket", " "}, {"ticket", "\u2060"}, {"repository", "acme/apl"}} {
+		field, bad := x[0], x[1]
 		wrong := url.Values{}
 		for k, v := range form {
 			wrong[k] = v
@@ -111,6 +112,11 @@ func TestBreakGlass(t *testing.T) {
 	b.post(t, path+"/review", review).want(t, http.StatusForbidden)
 	both := w.signedIn(t, idPerson{sub: "bea", name: bea.name, groups: []string{"breakers", "approvers"}})
 	both.post(t, path+"/review", review).want(t, http.StatusForbidden)
+	asked := w.signedIn(t, idPerson{sub: rita.sub, name: rita.name, groups: []string{"requesters", "approvers"}})
+	asked.post(t, path+"/review", review).want(t, http.StatusForbidden)
+	if n := asked.get(t, path).page(t).Find("form[action$='/review']").Length() + asked.get(t, "/inbox").page(t).Find("#bypasses").Length(); n != 0 {
+		t.Error("whoever asked for the work is asked to review how it got through")
+	}
 	empty := url.Values{"idempotency_key": {db.NewSecret()}, "note": {" "}}
 	w.signedIn(t, ana).post(t, path+"/review", empty).want(t, http.StatusUnprocessableEntity)
 	w.signedIn(t, ana).post(t, path+"/review", review).want(t, http.StatusSeeOther)
@@ -184,6 +190,25 @@ func TestBreakGlassKeepsHardGuards(t *testing.T) {
 	a := b.post(t, "/gates/"+gate+"/bypass", form).want(t, http.StatusForbidden)
 	if !strings.Contains(a.body, "No person can override this") || w.count(t, `SELECT count(*) FROM bypass_reviews`) != 0 {
 		t.Errorf("a forbidden path: %.400s", a.page(t).Find("main").Text())
+	}
+}
+
+// A27: somebody was asked and said no: where the policy lets a rejection block, nobody goes around it.
+func TestBreakGlassKeepsARejection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.breakers(t)
+	got(w.store.SavePolicy(t.Context(), db.DefaultTenant, "version: blocks\ngates:\n  patch: {when: always}\n  any_reject_blocks: true\n"))(t)
+	w.signedIn(t, rita).submit(t, "Replace one word.")
+	gate, _ := w.waiting(t, w.worker(t, "one"))
+	no := w.signedIn(t, ana)
+	verdict := no.gateForm(t, gate)
+	verdict.Set("verdict", "reject")
+	verdict.Set("text", "This drops the table.")
+	no.post(t, "/gates/"+gate+"/decisions", verdict).want(t, http.StatusSeeOther)
+	a := b.post(t, "/gates/"+gate+"/bypass", b.bypassForm(t, gate)).want(t, http.StatusForbidden)
+	if !strings.Contains(a.body, "a rejection stands until whoever gave it approves") || w.count(t, `SELECT count(*) FROM bypass_reviews`) != 0 {
+		t.Errorf("a rejected gate: %.400s", a.page(t).Find("main").Text())
 	}
 }
 

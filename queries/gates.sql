@@ -76,7 +76,7 @@ VALUES (@gate_id, @tenant_id, @run_id, @user_id, @reason, @ticket, @at, @due_at)
 -- name: Bypasses :many
 -- Those of a run or of a gate, or those that nobody has reviewed yet; the most urgent first.
 SELECT b.gate_id, b.run_id, b.user_id, u.name::text AS by_name, b.reason, b.ticket, b.at, b.due_at, b.reviewed_at, coalesce(v.name, '')::text AS reviewer, b.note,
-       g.kind, t.title::text AS title, r.name::text AS repository
+       g.kind, t.title::text AS title, t.requested_by, r.name::text AS repository
 FROM bypass_reviews b JOIN users u ON u.id = b.user_id LEFT JOIN users v ON v.id = b.reviewed_by
 JOIN gates g ON g.tenant_id = b.tenant_id AND g.id = b.gate_id JOIN tasks t ON t.id = g.task_id JOIN repositories r ON r.id = t.repository_id
 WHERE b.tenant_id = @tenant_id AND (sqlc.narg(run_id)::uuid IS NULL OR b.run_id = sqlc.narg(run_id)) AND (sqlc.narg(gate_id)::uuid IS NULL OR b.gate_id = sqlc.narg(gate_id))

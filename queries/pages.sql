@@ -121,7 +121,8 @@ ORDER BY g.closed_at DESC LIMIT @count;
 
 -- name: CountMyGates :one
 -- Gates that a person may act on, and bypasses that they may review.
-SELECT ((SELECT count(*) FROM bypass_reviews b WHERE b.tenant_id = @tenant_id AND b.reviewed_at IS NULL AND b.user_id <> @user_id::uuid
+SELECT ((SELECT count(*) FROM bypass_reviews b JOIN gates o ON o.tenant_id = b.tenant_id AND o.id = b.gate_id JOIN tasks k ON k.id = o.task_id
+        WHERE b.tenant_id = @tenant_id AND b.reviewed_at IS NULL AND b.user_id <> @user_id::uuid AND k.requested_by <> @user_id::uuid
         AND @roles::text[] && ARRAY['approver', 'admin'])::bigint + count(*)::bigint)::bigint AS gates FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
 LEFT JOIN turns m ON m.tenant_id = g.tenant_id AND m.gate_id = g.id AND m.user_id = @user_id::uuid
 WHERE g.tenant_id = @tenant_id AND g.state IN ('open', 'expired') AND g.role = ANY(@roles::text[]) AND t.requested_by <> @user_id

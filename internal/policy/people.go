@@ -125,6 +125,9 @@ func Bypassable(r Rules, f Facts) (bool, string) {
 	if len(r.Fired.Denied) > 0 {
 		return false, "Nothing was bypassed: " + lowerFirst(strings.Join(r.Fired.Denied, " "))
 	}
+	if len(Rejecters(r, f)) > 0 {
+		return false, "Nothing was bypassed: somebody was asked and rejected this, and by policy a rejection stands until whoever gave it approves."
+	}
 	if f.Gate.Kind == GatePatch {
 		if ok, why := MayOverride(Guards(r, f)); !ok {
 			return false, why

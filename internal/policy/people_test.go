@@ -90,6 +90,37 @@ func TestMayBypass(t *testing.T) {
 	}
 }
 
+// A27: a bypass stands in for approvals: not for money, not for what is denied, and not for a rejection that blocks.
+func TestBypassable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*policy.Rules, *policy.Facts)
+		may    bool
+		words  string
+	}{
+		"open":    {func(*policy.Rules, *policy.Facts) {}, true, ""},
+		"budget":  {func(_ *policy.Rules, f *policy.Facts) { f.Gate.Kind = policy.GateBudget }, false, "budget gate"},
+		"effects": {func(_ *policy.Rules, f *policy.Facts) { f.Gate.Kind = policy.GateReconcile }, false, "reconcile gate"},
+		"rejected": {func(r *policy.Rules, f *policy.Facts) {
+			r.Gates.AnyRejectBlocks, f.Gate.Decisions = true, []policy.Decided{{User: "x", Verdict: policy.Reject}}
+		}, false, "a rejection stands"},
+		"taken back": {func(r *policy.Rules, f *policy.Facts) {
+			r.Gates.AnyRejectBlocks, f.Gate.Decisions = true, []policy.Decided{{User: "x", Verdict: policy.Reject}, {User: "x", Verdict: policy.Approve}}
+		}, true, ""},
+		"plan, rejected": {func(r *policy.Rules, f *policy.Facts) {
+			f.Gate.Kind, r.Gates.AnyRejectBlocks, f.Gate.Decisions = policy.GatePlan, true, []policy.Decided{{User: "x", Verdict: policy.Reject}}
+		}, false, "a rejection stands"},
+		"a secret": {func(_ *policy.Rules, f *policy.Facts) { f.SecretScan = policy.ScanFindings }, false, "No person can override"},
+	} {
+		r, f := good()
+		f.Gate.Kind = policy.GatePatch
+		c.change(&r, &f)
+		if may, words := policy.Bypassable(r, f); may != c.may || !strings.Contains(words, c.words) || may != (words == "") {
+			t.Errorf("%s: %v %q", name, may, words)
+		}
+	}
+}
+
 // R-TRN-8: what a person overrides, and what nobody does.
 func TestMayOverride(t *testing.T) {
 	t.Parallel()

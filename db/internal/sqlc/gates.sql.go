@@ -46,7 +46,7 @@ func (q *Queries) ApprovedGate(ctx context.Context, db DBTX, tenantID uuid.UUID,
 
 const bypasses = `-- name: Bypasses :many
 SELECT b.gate_id, b.run_id, b.user_id, u.name::text AS by_name, b.reason, b.ticket, b.at, b.due_at, b.reviewed_at, coalesce(v.name, '')::text AS reviewer, b.note,
-       g.kind, t.title::text AS title, r.name::text AS repository
+       g.kind, t.title::text AS title, t.requested_by, r.name::text AS repository
 FROM bypass_reviews b JOIN users u ON u.id = b.user_id LEFT JOIN users v ON v.id = b.reviewed_by
 JOIN gates g ON g.tenant_id = b.tenant_id AND g.id = b.gate_id JOIN tasks t ON t.id = g.task_id JOIN repositories r ON r.id = t.repository_id
 WHERE b.tenant_id = $1 AND ($2::uuid IS NULL OR b.run_id = $2) AND ($3::uuid IS NULL OR b.gate_id = $3)
@@ -55,20 +55,21 @@ ORDER BY b.due_at, b.gate_id LIMIT 100
 `
 
 type BypassesRow struct {
-	GateID     uuid.UUID  `json:"gate_id"`
-	RunID      uuid.UUID  `json:"run_id"`
-	UserID     uuid.UUID  `json:"user_id"`
-	ByName     string     `json:"by_name"`
-	Reason     string     `json:"reason"`
-	Ticket     string     `json:"ticket"`
-	At         time.Time  `json:"at"`
-	DueAt      time.Time  `json:"due_at"`
-	ReviewedAt *time.Time `json:"reviewed_at"`
-	Reviewer   string     `json:"reviewer"`
-	Note       string     `json:"note"`
-	Kind       string     `json:"kind"`
-	Title      string     `json:"title"`
-	Repository string     `json:"repository"`
+	GateID      uuid.UUID  `json:"gate_id"`
+	RunID       uuid.UUID  `json:"run_id"`
+	UserID      uuid.UUID  `json:"user_id"`
+	ByName      string     `json:"by_name"`
+	Reason      string     `json:"reason"`
+	Ticket      string     `json:"ticket"`
+	At          time.Time  `json:"at"`
+	DueAt       time.Time  `json:"due_at"`
+	ReviewedAt  *time.Time `json:"reviewed_at"`
+	Reviewer    string     `json:"reviewer"`
+	Note        string     `json:"note"`
+	Kind        string     `json:"kind"`
+	Title       string     `json:"title"`
+	RequestedBy uuid.UUID  `json:"requested_by"`
+	Repository  string     `json:"repository"`
 }
 
 // Those of a run or of a gate, or those that nobody has reviewed yet; the most urgent first.
@@ -100,6 +101,7 @@ func (q *Queries) Bypasses(ctx context.Context, db DBTX, tenantID uuid.UUID, run
 			&i.Note,
 			&i.Kind,
 			&i.Title,
+			&i.RequestedBy,
 			&i.Repository,
 		); err != nil {
 			return nil, err

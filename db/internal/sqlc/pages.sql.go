@@ -75,7 +75,8 @@ func (q *Queries) CancelWaste(ctx context.Context, db DBTX, tenantID uuid.UUID, 
 }
 
 const countMyGates = `-- name: CountMyGates :one
-SELECT ((SELECT count(*) FROM bypass_reviews b WHERE b.tenant_id = $1 AND b.reviewed_at IS NULL AND b.user_id <> $2::uuid
+SELECT ((SELECT count(*) FROM bypass_reviews b JOIN gates o ON o.tenant_id = b.tenant_id AND o.id = b.gate_id JOIN tasks k ON k.id = o.task_id
+        WHERE b.tenant_id = $1 AND b.reviewed_at IS NULL AND b.user_id <> $2::uuid AND k.requested_by <> $2::uuid
         AND $3::text[] && ARRAY['approver', 'admin'])::bigint + count(*)::bigint)::bigint AS gates FROM gates g JOIN tasks t ON t.tenant_id = g.tenant_id AND t.id = g.task_id
 LEFT JOIN turns m ON m.tenant_id = g.tenant_id AND m.gate_id = g.id AND m.user_id = $2::uuid
 WHERE g.tenant_id = $1 AND g.state IN ('open', 'expired') AND g.role = ANY($3::text[]) AND t.requested_by <> $2
