@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"signalbox/db"
 	"signalbox/internal/evidence"
@@ -52,13 +53,24 @@ func (e exportedAudit) cells() []string {
 	return all
 }
 
-// harmless keeps a spreadsheet from taking a text for a formula: what begins like one, also behind blanks, gets an apostrophe before it.
+// harmless keeps a spreadsheet from taking a text for a formula: what begins like one, also behind blanks and quotes, gets an
+// apostrophe before it. Where semicolons separate the cells of a country, spreadsheets split this file at them, also within quotes, and
+// at tabs and ends of lines: so what follows one of these begins anew.
 func harmless(cell string) string {
-	trimmed := strings.TrimLeft(cell, " \u00a0")
-	if trimmed != "" && strings.ContainsRune("=+-@\t\r\n|%＝＋－＠", []rune(trimmed)[0]) {
-		return "'" + cell
+	var out strings.Builder
+	for rest := cell; ; {
+		end := strings.IndexAny(rest, ";\t\r\n") + 1
+		if end == 0 {
+			end = len(rest)
+		}
+		if c, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " \u00a0\"")); strings.ContainsRune("=+-@\t\r\n|%＝＋－＠", c) {
+			out.WriteByte('\'')
+		}
+		out.WriteString(rest[:end])
+		if rest = rest[end:]; rest == "" {
+			return out.String()
+		}
 	}
-	return cell
 }
 
 // postAuditExport sends what the page's filters choose, all of it and in its order, as CSV or JSON lines, and is in the audit itself.
