@@ -100,16 +100,18 @@ func TestGitReachesNothingInside(t *testing.T) {
 	}
 	t.Logf("S9, clone addresses: %d cases, %d internal hits", cases, in.Hits())
 	// What is counted can be reached.
-	names.Set("open.example.org", []string{"127.0.0.1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	o := open("127.0.0.1:*")
-	r, err := o.ParseRemote(egresstest.Address("open.example.org", in.Port) + "/a/b.git")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.LsRemote(ctx, r, "main"); err == nil || in.Hits() == 0 {
-		t.Errorf("the open guard: %v, %d hits, so the count says nothing", err, in.Hits())
+	for i, name := range []string{"open.example.org", "oPEn.eXample.ORG"} { // the pin holds in whatever case a name is written
+		names.Set(name, []string{"127.0.0.1"})
+		r, err := o.ParseRemote(egresstest.Address(name, in.Port) + "/a/b.git")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.LsRemote(ctx, r, "main"); err == nil || in.Hits() <= i {
+			t.Errorf("the open guard, %s: %v, %d hits, so the count says nothing", name, err, in.Hits())
+		}
 	}
 }
 
