@@ -123,7 +123,7 @@ func (s *server) postBackChannelLogout(w http.ResponseWriter, r *http.Request) e
 		return err
 	}
 	ctx := p.client(r.Context())
-	token, err := p.verifier().VerifyLogout(ctx, values.Get("logout_token"))
+	token, err := p.logouts.VerifyLogout(ctx, values.Get("logout_token"))
 	if err != nil {
 		return bad("the logout token does not hold", err)
 	}

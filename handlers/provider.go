@@ -31,7 +31,9 @@ const (
 
 // providers keeps the discovered description of each configured provider. Keys rotate by themselves.
 type providers struct {
-	http *http.Client
+	// http is for logins, and strangers for what anybody may send: each has its own bound on how often it asks, so that nobody uses
+	// up what logins need.
+	http, strangers *http.Client
 
 	mu    sync.Mutex
 	known map[uuid.UUID]*provider
@@ -43,15 +45,21 @@ type provider struct {
 	sendsIss bool
 	// endSession is where a person signs out at the provider; empty where it has no such address.
 	endSession string
-	http       *http.Client
-	at         time.Time
+	// logouts checks logout tokens.
+	logouts *oidc.IDTokenVerifier
+	http    *http.Client
+	at      time.Time
 }
 
 // newProviders calls providers under the guard: their descriptions name the addresses of keys, tokens and people (O17).
 func newProviders(allow egress.Allow) *providers {
 	client := egress.Guard{Purpose: "login provider", Allow: allow, Timeout: idpTimeout, MaxBody: idpMaxBytes}.Client()
-	client.Transport = seldom{client.Transport, &fetches{by: map[string]*bucket{}}}
-	return &providers{known: map[uuid.UUID]*provider{}, http: client}
+	bounded := func() *http.Client {
+		c := *client
+		c.Transport = seldom{client.Transport, &fetches{by: map[string]*bucket{}}}
+		return &c
+	}
+	return &providers{known: map[uuid.UUID]*provider{}, http: bounded(), strangers: bounded()}
 }
 
 // seldom refuses to ask for descriptions and keys again and again (O15).
@@ -87,13 +95,21 @@ func (p *providers) get(ctx context.Context, row db.Provider) (*provider, error)
 		return nil, fault.Wrap(fault.Unavailable, err, "Nobody can sign in with this provider now: it does not answer as it should. People who are signed in stay so; try again in a moment.").WithCode("provider_unavailable")
 	}
 	var extra struct {
-		SendsIss   bool   `json:"authorization_response_iss_parameter_supported"`
-		EndSession string `json:"end_session_endpoint"`
+		SendsIss   bool     `json:"authorization_response_iss_parameter_supported"`
+		EndSession string   `json:"end_session_endpoint"`
+		Keys       string   `json:"jwks_uri"`
+		Algorithms []string `json:"id_token_signing_alg_values_supported"`
 	}
 	if err := found.Claims(&extra); err != nil {
 		return nil, fmt.Errorf("read discovery of %s: %w", row.Issuer, err)
 	}
 	fresh := &provider{row: row, oidc: found, sendsIss: extra.SendsIss, endSession: webAddress(extra.EndSession), http: p.http, at: time.Now()}
+	config := verifies(row.ClientID)
+	// As the library does for logins: neither none nor a secret that both know.
+	config.SupportedSigningAlgs = slices.DeleteFunc(extra.Algorithms, func(name string) bool {
+		return !slices.Contains([]string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}, name)
+	})
+	fresh.logouts = oidc.NewVerifier(row.Issuer, oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), p.strangers), extra.Keys), config)
 	p.mu.Lock()
 	p.known[row.ID] = fresh
 	p.mu.Unlock()
@@ -128,9 +144,11 @@ type identity struct {
 
 // verifier keeps the provider's keys with the provider: they are fetched again for a key that is not known, and not for each login.
 func (p *provider) verifier() *oidc.IDTokenVerifier {
-	return p.oidc.Verifier(&oidc.Config{
-		ClientID: p.row.ClientID, Now: func() time.Time { return time.Now().Add(-idpLeeway) },
-	})
+	return p.oidc.Verifier(verifies(p.row.ClientID))
+}
+
+func verifies(clientID string) *oidc.Config {
+	return &oidc.Config{ClientID: clientID, Now: func() time.Time { return time.Now().Add(-idpLeeway) }}
 }
 
 // verify checks the ID token: signature, issuer, audience and times (go-oidc), and what that library leaves to its
