@@ -167,6 +167,9 @@ func TestRowLevelSecurityHasNoSideDoors(t *testing.T) {
 		OR relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY(reloptions), false))`); len(views) > 0 {
 		t.Errorf("views that show what their owner sees: %v", views)
 	}
+	if makers := w.strings(t, `SELECT r FROM unnest(ARRAY['signalbox_app', 'signalbox_engine']) r WHERE has_schema_privilege(r, 'public', 'CREATE')`); len(makers) > 0 {
+		t.Errorf("roles that could put functions of their own before ours: %v", makers)
+	}
 	indexes := w.strings(t, `SELECT x.relname || ': ' || pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_class c ON c.oid = i.indrelid
 		WHERE i.indisunique AND c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid)
 		AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = ANY(i.indkey)
