@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -143,4 +144,32 @@ func sendOn(t *testing.T, place func(i int) string) string {
 	server.Start()
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// W11: a server that prints back what it was sent puts no credential into an error, whichever part of it it prints.
+func TestAnEchoTellsNoCredential(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	pair := base64.StdEncoding.EncodeToString([]byte("signalbox:s3cr3t-word"))
+	parts := []string{"Authorization: Basic " + pair, pair, "signalbox:s3cr3t-word", "s3cr3t-word"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i, err := strconv.Atoi(strings.Split(r.URL.Path, "/")[1])
+		if err != nil || r.Header.Get("Authorization") != "Basic "+pair {
+			t.Errorf("asked for %s with %q", r.URL.Path, r.Header.Get("Authorization"))
+		}
+		w.Header().Set("Content-Type", "text/plain")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, "We do not know you, <%s>.\n", parts[i])
+	}))
+	t.Cleanup(server.Close)
+	for i, part := range parts {
+		r, err := h.git.ParseRemote(fmt.Sprintf("%s/%d/x.git", server.URL, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.AuthHeader = parts[0]
+		if _, err = h.git.LsRemote(t.Context(), r, "main"); err == nil || strings.Contains(err.Error(), part) || !strings.Contains(err.Error(), "We do not know you, <[redacted]>") {
+			t.Errorf("%q is printed back: %v", part, err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/netip"
 	"net/url"
@@ -52,6 +53,26 @@ func (r Remote) env(pin string) []string {
 		env = append(env, "GIT_CONFIG_KEY_"+n+"="+p[0], "GIT_CONFIG_VALUE_"+n+"="+p[1])
 	}
 	return env
+}
+
+// secrets are the credential in each form in which the other end may print it back: the header, its words, and name and
+// password in it, of which either may be the token.
+func (r Remote) secrets() []string {
+	all := []string{r.AuthHeader}
+	_, value, _ := strings.Cut(r.AuthHeader, ":")
+	_, value, _ = strings.Cut(strings.TrimSpace(value), " ") // the scheme is no secret
+	for _, word := range strings.Fields(value) {
+		all = append(all, word)
+		if pair, err := base64.StdEncoding.DecodeString(word); err == nil {
+			all = append(all, string(pair))
+			for part := range strings.SplitSeq(string(pair), ":") {
+				if len(part) >= 8 { // shorter ones are no secret, and would take the words of others apart
+					all = append(all, part)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // pin looks a remote up, refuses it where no address of it is open, and answers the line that holds curl to those that are;

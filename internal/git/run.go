@@ -158,7 +158,7 @@ func (g *Git) run(ctx context.Context, c call) ([]byte, error) {
 	}
 	var secrets []string
 	if c.remote != nil {
-		secrets = append(secrets, c.remote.AuthHeader)
+		secrets = c.remote.secrets()
 	}
 	text := errs.String()
 	if c.op == "push" {
