@@ -35,7 +35,7 @@ func auditFilter(q url.Values) (f db.AuditFilter, zone *time.Location, err error
 		name = "UTC"
 	}
 	if zone, err = time.LoadLocation(name); err != nil {
-		return f, nil, fault.New(fault.Invalid, "Nothing is shown: there is no such time zone. Use a name such as Europe/Zurich, or UTC.").WithField("zone")
+		return f, nil, fault.Newf(fault.Invalid, "Nothing is shown: the filter zone has no %s. It takes the name of a time zone such as Europe/Zurich, or UTC.", shownValue(name)).WithField("zone")
 	}
 	f.Result = q.Get("result")
 	who := strings.TrimSpace(q.Get("who"))
@@ -93,7 +93,7 @@ func auditTime(q url.Values, name string, zone *time.Location) (*time.Time, erro
 			return &at, nil
 		}
 	}
-	return nil, fault.New(fault.Invalid, "Nothing is shown: a time is written like 2026-11-30T14:00, or with an offset like 2026-11-30T14:00:00+01:00.").WithField(name)
+	return nil, fault.Newf(fault.Invalid, "Nothing is shown: the filter %s cannot read %s. It takes a time like 2026-11-30T14:00, or with an offset like 2026-11-30T14:00:00+01:00.", name, shownValue(text)).WithField(name)
 }
 
 // getAudit lists the audit log.

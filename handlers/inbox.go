@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"signalbox/db"
-	"signalbox/internal/fault"
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 	"signalbox/web"
@@ -141,7 +140,11 @@ func (s *server) repositoryFilter(r *http.Request, selected string) ([]web.Optio
 			return options, id, err
 		}
 	}
-	return nil, uuid.Nil, fault.New(fault.Invalid, "Nothing is shown: there is no such repository here.").WithField("repository")
+	var names []string
+	for _, o := range options {
+		names = append(names, o.Label)
+	}
+	return nil, uuid.Nil, noSuchFilter("repository", selected, names)
 }
 
 // pager offers the next page, and the beginning again from any later one.

@@ -147,7 +147,7 @@ func readLogStyle(r *http.Request, v *web.LogView) error {
 	q := r.URL.Query()
 	v.Wrap, v.Times = q.Get("wrap") == "1", q.Get("t")
 	if v.Times != "" && v.Times != web.LogTimesUTC && v.Times != web.LogTimesLocal {
-		return fault.New(fault.Invalid, "Nothing is shown: t must be utc or local.").WithField("t")
+		return noSuchFilter("t", v.Times, []string{web.LogTimesUTC, web.LogTimesLocal})
 	}
 	return nil
 }

@@ -169,6 +169,7 @@ func (s *server) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Method == http.MethodGet && data.Status >= 500 {
 		data.RetryURL = r.URL.RequestURI()
 	}
+	data.Back = unfiltered(r, kind)
 	if r.Method != http.MethodGet {
 		data.Back = cameFrom(r)
 	}

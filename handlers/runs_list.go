@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"signalbox/db"
-	"signalbox/internal/fault"
 	"signalbox/internal/run"
 	"signalbox/web"
 )
@@ -16,10 +15,10 @@ func (s *server) runFilter(r *http.Request, q url.Values) (db.RunFilter, web.Run
 	filter := db.RunFilter{State: run.State(q.Get("state")), View: db.View(q.Get("view")), Query: q.Get("q")}
 	shown := web.RunFilter{Query: filter.Query, View: q.Get("view"), States: states(run.States(), filter.State)}
 	if filter.State != "" && !slices.Contains(run.States(), filter.State) {
-		return filter, shown, fault.New(fault.Invalid, "Nothing is shown: runs have no such state.").WithField("state")
+		return filter, shown, noSuchFilter("state", filter.State, run.States())
 	}
 	if filter.View != "" && !slices.Contains(db.Views(), filter.View) {
-		return filter, shown, fault.New(fault.Invalid, "Nothing is shown: there is no such view of the runs.").WithField("view")
+		return filter, shown, noSuchFilter("view", filter.View, db.Views())
 	}
 	var err error
 	shown.Repositories, filter.Repository, err = s.repositoryFilter(r, q.Get("repository"))

@@ -18,8 +18,11 @@ import (
 // getTasks lists tasks.
 func (s *server) getTasks(w http.ResponseWriter, r *http.Request) error {
 	q, p := r.URL.Query(), who(r)
-	filter := db.TaskFilter{State: run.TaskState(q.Get("state")), Query: q.Get("q"), Limit: pageSize + 1}
-	var err error
+	state, err := taskState(q.Get("state"))
+	if err != nil {
+		return err
+	}
+	filter := db.TaskFilter{State: state, Query: q.Get("q"), Limit: pageSize + 1}
 	if filter.Before, err = readCursor(q.Get("before")); err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"signalbox/db"
-	"signalbox/internal/fault"
 	"signalbox/internal/typeid"
 	"signalbox/web"
 )
@@ -47,7 +46,7 @@ func readWindow(r *http.Request) (w window, err error) {
 	}
 	w.show = r.URL.Query().Get("show")
 	if _, _, known := web.Shown(w.show); !known {
-		return w, fault.New(fault.Invalid, "Nothing is shown: show must be failed, human, tool, policy or cost.").WithField("show")
+		return w, noSuchFilter("show", w.show, web.Shows()[1:])
 	}
 	return w, nil
 }
@@ -55,7 +54,7 @@ func readWindow(r *http.Request) (w window, err error) {
 func readLevel(r *http.Request) (string, error) {
 	level := cmp.Or(r.URL.Query().Get("level"), web.LevelSummary)
 	if !slices.Contains(web.Levels(), level) {
-		return "", fault.New(fault.Invalid, "Nothing is shown: level must be summary, detailed or raw.").WithField("level")
+		return "", noSuchFilter("level", level, web.Levels())
 	}
 	return level, nil
 }

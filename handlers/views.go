@@ -3,12 +3,10 @@ package handlers
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"signalbox/db"
 	"signalbox/internal/fault"
-	"signalbox/internal/run"
 	"signalbox/web"
 )
 
@@ -78,8 +76,8 @@ func (s *server) checkFilters(r *http.Request, l db.List, q url.Values) error {
 		_, _, err := s.runFilter(r, q)
 		return err
 	}
-	if state := run.TaskState(q.Get("state")); state != "" && !slices.Contains(run.TaskStates(), state) {
-		return fault.New(fault.Invalid, "Nothing was saved: tasks have no such state.").WithField("state")
+	if _, err := taskState(q.Get("state")); err != nil {
+		return err
 	}
 	_, _, err := s.repositoryFilter(r, q.Get("repository"))
 	return err
