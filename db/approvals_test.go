@@ -3,6 +3,7 @@ package db_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -28,7 +29,8 @@ type deciding struct {
 }
 
 // S12, T5, T6, T7, T8: whatever people do at gates, and whatever happens to policy, roles and runs meanwhile: the logs alone show that of every
-// patch that went out a quorum stood for exactly it, by people who held the role and had no part in it.
+// patch that went out a quorum stood for exactly it, as large as the policy's own rules ask for, by people who held the role and had no
+// part in it.
 func TestNothingGoesOutUnapproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drive.Options{Approvers: 3})
@@ -143,12 +145,18 @@ func (d *deciding) say(t *rapid.T, ctx context.Context, by drive.Person, v polic
 	d.may(t, string(v), err)
 }
 
-// policy puts another one in force.
+// policy puts another one in force, often with a rule of its own that asks for more.
 func (d *deciding) policy(t *rapid.T, ctx context.Context) {
 	d.versions++
-	err := d.SetPolicy(ctx, fmt.Sprintf("version: v-%d\ngates:\n  any_reject_blocks: %t\n  patch: {when: always, quorum: %d, role: %s}\n", d.versions, rapid.Bool().Draw(t, "blocks"),
-		rapid.SampledFrom([]int{1, 1, 2, 2, 3}).Draw(t, "quorum"), rapid.SampledFrom([]string{"approver", "approver", "approver", "admin"}).Draw(t, "role")))
-	if err != nil {
+	document := fmt.Sprintf("version: v-%d\ngates:\n  any_reject_blocks: %t\n  patch: {when: always, quorum: %d, role: %s}\n", d.versions, rapid.Bool().Draw(t, "blocks"),
+		rapid.SampledFrom([]int{1, 1, 1, 2, 2, 3}).Draw(t, "quorum"), rapid.SampledFrom([]string{"approver", "approver", "approver", "admin"}).Draw(t, "role"))
+	if barred := rapid.SampledFrom([]string{"", "", "true", "false"}).Draw(t, "instructor"); barred != "" {
+		document += "  last_instructor_may_not_approve: " + barred + "\n"
+	}
+	if when := rapid.SampledFrom([]string{"", "", `paths.exists(p, p == "main.go")`, "added_lines > 0", "confidence < 0.5", "changed_files > 100"}).Draw(t, "when"); when != "" {
+		document += fmt.Sprintf("rules:\n  - name: more\n    when: %s\n    then: {gates: [patch], approvals: %d}\n", strconv.Quote(when), rapid.SampledFrom([]int{2, 2, 3}).Draw(t, "approvals"))
+	}
+	if err := d.SetPolicy(ctx, document); err != nil {
 		t.Fatal(err)
 	}
 }

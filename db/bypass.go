@@ -35,10 +35,12 @@ type BypassOrder struct {
 	// Repository is its name, typed by hand.
 	Repository     string
 	Reason, Ticket string
-	Key            string
-	Hash           []byte
-	By             Decider
-	Audit          *Audit
+	// Draft is the key of the drafts in which they were kept; they end with the bypass. Empty: none do.
+	Draft string
+	Key   string
+	Hash  []byte
+	By    Decider
+	Audit *Audit
 }
 
 // Bypass opens a gate in place of the people who would have to: one transaction that locks run and gate, checks state, digest,
@@ -77,7 +79,7 @@ func (s *Store) bypass(ctx context.Context, tx pgx.Tx, o BypassOrder) (VerdictAc
 		return VerdictAck{}, nil, err
 	}
 	attest, why := policy.Attest(rules, f)
-	a := run.Approval{Gate: run.GateRef{ID: o.Gate, Revision: o.Revision, Digest: o.Digest}, Deciders: []run.Actor{o.By.actor()}, Attest: attest, Policy: run.PolicyWords{Version: rules.Version}}
+	a := run.Approval{Gate: run.GateRef{ID: o.Gate, Revision: o.Revision, Digest: o.Digest}, Deciders: []run.Actor{o.By.actor()}, Attest: attest, Policy: run.PolicyWords{Version: rules.Version, Facts: rules.Asked(f)}}
 	if attest {
 		a.Policy.Reasons, a.AttestExpiresAt = []string{why}, h.now.Add(rules.Limits.AttestationTimeout.Std())
 	}
@@ -91,6 +93,11 @@ func (s *Store) bypass(ctx context.Context, tx pgx.Tx, o BypassOrder) (VerdictAc
 	}
 	if err := s.writeLocked(ctx, tx, Ref{o.Tenant, h.run.ID}, w, steps, nil); err != nil {
 		return VerdictAck{}, nil, err
+	}
+	if o.Draft != "" {
+		if err := s.q.DeleteDrafts(ctx, tx, o.Tenant, o.By.User, o.Draft); err != nil {
+			return VerdictAck{}, nil, fmt.Errorf("delete the drafts of a bypass: %w", err)
+		}
 	}
 	due := h.now.Add(BypassReview)
 	err = s.q.InsertBypass(ctx, tx, sqlc.InsertBypassParams{GateID: o.Gate, TenantID: o.Tenant, RunID: h.run.ID, UserID: o.By.User, Reason: o.Reason, Ticket: o.Ticket, At: h.now, DueAt: due})

@@ -52,7 +52,7 @@ func (s *Store) facts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run,
 		return f, err
 	}
 	f.Unresolved = known.Unresolved
-	s.spentFacts(r, row, now, known, &f)
+	spentFacts(r, row, now, known, &f)
 	if err := s.commandFacts(ctx, h, r, row, contract, in, &f); err != nil {
 		return f, err
 	}
@@ -134,6 +134,7 @@ func (s *Store) commandFacts(ctx context.Context, h sqlc.DBTX, r run.Run, row sq
 		if _, err := s.artifactOf(ctx, h, r, c.Judge.Artifact, "judge_report"); err != nil {
 			return err
 		}
+		f.Policy.Verdict, f.Policy.Confidence = policy.Verdict(c.Judge.Verdict), c.Judge.Confidence
 		return s.judgeFacts(ctx, h, r, contract, f)
 	case run.PRReported:
 		if err := s.resultFacts(ctx, h, r, contract, f); err != nil {
@@ -406,12 +407,15 @@ func (s *Store) carriedFacts(ctx context.Context, h sqlc.DBTX, r run.Run, f *run
 		return err
 	}
 	p := f.Policy
-	p.Gate = gf
+	// Rules about a result are asked, too: they may bar whom nothing barred when the gate was decided.
+	p.Gate, p.Result = gf, policy.Result(r.Outcome)
 	f.CarriedFrom = g.ID
 	if f.CarriedBy, err = s.approversOf(ctx, h, g); err != nil {
 		return err
 	}
-	f.Policy.CarriedApprovals = policy.Count(f.Rules, p).Approvals
+	t := policy.Count(f.Rules, p)
+	f.CarriedBy = slices.DeleteFunc(f.CarriedBy, func(a run.Actor) bool { return !slices.Contains(t.By, a.ID) })
+	f.Policy.CarriedApprovals = t.Approvals
 	return nil
 }
 

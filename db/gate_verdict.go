@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,8 +167,8 @@ func (s *Store) verdictEvent(ctx context.Context, tx pgx.Tx, v Verdict, h held, 
 		return nil, nil
 	}
 	attest, why := policy.Attest(rules, f)
-	a := run.Approval{Gate: ref, Notes: v.Text, Attest: attest, Adopt: v.Adopt, Policy: run.PolicyWords{Version: rules.Version}}
-	if err := s.approvals(ctx, tx, h, v, &a); err != nil {
+	a := run.Approval{Gate: ref, Notes: v.Text, Attest: attest, Adopt: v.Adopt, Policy: run.PolicyWords{Version: rules.Version, Facts: rules.Asked(f)}}
+	if err := s.approvals(ctx, tx, h, v, t.By, &a); err != nil {
 		return nil, err
 	}
 	if attest {
@@ -192,9 +193,9 @@ func raised(l run.Limits) run.Limits {
 	return l
 }
 
-// approvals fills in who made the quorum, with the notes that each of them left (A16). What was given before a withdrawal
-// does not count.
-func (s *Store) approvals(ctx context.Context, tx pgx.Tx, h held, v Verdict, a *run.Approval) error {
+// approvals fills in who made the quorum, with the notes that everybody who approved left (A16). What was given before a
+// withdrawal does not count.
+func (s *Store) approvals(ctx context.Context, tx pgx.Tx, h held, v Verdict, counted []string, a *run.Approval) error {
 	ds, err := s.q.GateDecisions(ctx, tx, v.Tenant, v.Gate)
 	if err != nil {
 		return fmt.Errorf("load decisions: %w", err)
@@ -209,7 +210,9 @@ func (s *Store) approvals(ctx context.Context, tx pgx.Tx, h held, v Verdict, a *
 			continue
 		}
 		by := run.Actor{Kind: run.Human, ID: d.Decision.UserID.String(), Name: d.Name}
-		a.Deciders = append(a.Deciders, by)
+		if slices.Contains(counted, by.ID) {
+			a.Deciders = append(a.Deciders, by)
+		}
 		a.NoteCount += int(d.Decision.Notes)
 		if d.Decision.Text != "" && d.Decision.UserID != v.By.User {
 			a.Earlier = append(a.Earlier, run.Note{By: by, Text: d.Decision.Text})

@@ -140,6 +140,8 @@ func Bypassable(r Rules, f Facts) (bool, string) {
 type Tally struct {
 	Approvals int `json:"approvals"`
 	Needed    int `json:"needed"` // quorum
+	// By are the ids of those whose approvals count.
+	By []string `json:"-"`
 	// At most one of these holds; none means the gate stays open.
 	Satisfied        bool   `json:"satisfied"`
 	ChangesRequested bool   `json:"changes_requested"`
@@ -174,6 +176,7 @@ func Count(r Rules, f Facts) Tally {
 		switch {
 		case v == Approve && !barred && user != "":
 			t.Approvals++
+			t.By = append(t.By, user)
 		case v == Reject:
 			rejects++
 		}

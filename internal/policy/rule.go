@@ -47,6 +47,8 @@ type Fired struct {
 	Floor         Risk
 	// Requires are capabilities that a worker must offer beyond what else is asked.
 	Requires []string
+	// Asked is what the rules were asked with; nil where there are none.
+	Asked *Facts
 }
 
 // CodeRule says that one of the policy's own rules refused the work.
@@ -60,8 +62,8 @@ func (r Rules) Under(f Facts) Rules {
 	}
 	facts := ruleFacts(f)
 	all := r.Rules
+	r.Fired = Fired{Asked: r.Asked(f)}
 	r.Rules = nil
-	r.Fired = Fired{}
 	for _, rule := range all {
 		matched, words := rule.matches(facts, f.Result != "")
 		if matched {

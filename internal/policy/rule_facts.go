@@ -15,6 +15,9 @@ type RuleFact struct {
 	of func(Facts) any
 }
 
+// Of is the fact's value for one piece of work.
+func (x RuleFact) Of(f Facts) any { return x.of(f) }
+
 const (
 	ofString = "string"
 	ofInt    = "int"
@@ -46,6 +49,19 @@ func RuleFacts() []RuleFact {
 		{"verdict", ofString, true, "the judge's verdict: pass, fix or fail", func(f Facts) any { return string(f.Verdict) }},
 		{"confidence", ofDouble, true, "the judge's confidence, from 0 to 1", func(f Facts) any { return f.Confidence }},
 	}
+}
+
+// Asked is what the rules are asked with about this work, for the log: whoever reads it later can ask the same rules again.
+// Nil where there are none.
+func (r Rules) Asked(f Facts) *Facts {
+	if len(r.Rules) == 0 {
+		return r.Fired.Asked
+	}
+	return &Facts{Repository: f.Repository, Requester: f.Requester, RequesterRoles: f.RequesterRoles, Risk: f.Risk, Mode: f.Mode,
+		AgentProfile: f.AgentProfile, Priority: f.Priority, Requires: f.Requires,
+		PlanGateAsked: f.PlanGateAsked, AutoPRAsked: f.AutoPRAsked, AttestationAsked: f.AttestationAsked,
+		Result: f.Result, Paths: f.Paths, ChangedFiles: f.ChangedFiles, AddedLines: f.AddedLines, RemovedLines: f.RemovedLines,
+		ProtectedHits: f.ProtectedHits, Verdict: f.Verdict, Confidence: f.Confidence}
 }
 
 func texts[T ~string](list []T) []string {

@@ -252,3 +252,43 @@ func BenchmarkDecideHundredRules(b *testing.B) {
 		policy.Judged(r, f)
 	}
 }
+
+// S12: what is kept for the log answers every rule as all facts do, so that the same rules can be asked again.
+func TestWhatRulesAreAskedWithIsKept(t *testing.T) {
+	t.Parallel()
+	r, f := ruled(t, "rules:\n  - name: big\n    when: changed_files > 3\n    then: {gates: [patch], approvals: 2}\n")
+	fill(reflect.ValueOf(&f).Elem())
+	kept := r.Asked(f)
+	if under := r.Under(f); kept == nil || !reflect.DeepEqual(under.Fired.Asked, kept) || !reflect.DeepEqual(under.Asked(policy.Facts{}), kept) {
+		t.Fatalf("it keeps %+v", kept)
+	}
+	for _, x := range policy.RuleFacts() {
+		if x.Of(f) == nil || reflect.ValueOf(x.Of(f)).IsZero() || !reflect.DeepEqual(x.Of(*kept), x.Of(f)) {
+			t.Errorf("%s: %v is kept of %v", x.Name, x.Of(*kept), x.Of(f))
+		}
+	}
+	if none, f := ruled(t, ""); none.Asked(f) != nil || none.Under(f).Asked(f) != nil {
+		t.Error("without rules there is nothing to keep")
+	}
+}
+
+// fill gives every field a value that is not zero.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	default:
+		v.SetInt(7)
+	}
+}

@@ -231,8 +231,10 @@ func decideJudged(r Run, j JudgeEvidence, f Facts) (Payload, error) {
 		for _, g := range d.Guards {
 			guards = append(guards, g.Words)
 		}
+		w.Facts = f.Rules.Asked(f.Policy)
 		return AutoPRAllowedEvent{Judge: j, Policy: w, Guards: guards}, nil
 	case policy.OutcomeCarried:
+		w.Facts = f.Rules.Asked(f.Policy)
 		return ApprovalCarriedEvent{Judge: j, Policy: w, From: f.CarriedFrom, Deciders: f.CarriedBy}, nil
 	case policy.OutcomeAttest:
 		return AttestationRequiredEvent{Judge: &j, Policy: w, ExpiresAt: f.attestBy()}, nil

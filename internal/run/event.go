@@ -123,6 +123,9 @@ type PlanEvidence struct {
 type PolicyWords struct {
 	Version string   `json:"version"`
 	Reasons []string `json:"reasons,omitempty"`
+	// Facts is what the policy's own rules were asked with where work was let go on, so that the log alone shows what they
+	// asked for; nil where there are none, and in events from before this was recorded.
+	Facts *policy.Facts `json:"facts,omitempty"`
 }
 
 // GateAsked is what a new gate needs.

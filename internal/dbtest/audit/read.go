@@ -49,6 +49,8 @@ type Row struct {
 	Head                       []byte
 	Tenant, Repository, Person uuid.UUID
 	Risk                       string
+	// Asked is who wrote or submitted the task, by the task's own log; for what a token sent, the person behind it.
+	Asked []string
 }
 
 // Log is everything that an audit looks at.
@@ -70,7 +72,8 @@ type Querier interface {
 func Read(ctx context.Context, q Querier) (Log, error) {
 	var l Log
 	var err error
-	if l.Rows, err = collect[Row](ctx, q, `SELECT r.id, r.state, r.version, r.attempt_no, r.head_hash, r.tenant_id, r.repository_id, t.requested_by, r.risk
+	if l.Rows, err = collect[Row](ctx, q, `SELECT r.id, r.state, r.version, r.attempt_no, r.head_hash, r.tenant_id, r.repository_id, t.requested_by, r.risk,
+			ARRAY(SELECT e.actor_id FROM task_events e WHERE e.task_id = t.id AND e.kind IN ('task_drafted', 'task_submitted') ORDER BY e.seq)
 		FROM runs r JOIN tasks t ON t.id = r.task_id ORDER BY r.id`); err != nil {
 		return l, fmt.Errorf("read runs: %w", err)
 	}
