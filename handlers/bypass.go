@@ -3,7 +3,9 @@ package handlers
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,6 +39,9 @@ func (s *server) bypassPage(w http.ResponseWriter, r *http.Request, code int, id
 	}
 	for _, name := range []string{"reason", "ticket", "repository", "note"} {
 		d.Typed[name] = posted.Get(name)
+	}
+	if err := s.keptBypass(r, &d, posted); err != nil {
+		return err
 	}
 	if refused != nil {
 		d.Refused = refused.Sentence
@@ -108,7 +113,7 @@ func (s *server) postBypass(w http.ResponseWriter, r *http.Request) error {
 	}
 	ack, err := s.store.Bypass(r.Context(), db.BypassOrder{
 		Tenant: in.Tenant, Gate: id, Revision: revision, Digest: values.Get("digest"), Repository: values.Get("repository"), Reason: values.Get("reason"), Ticket: values.Get("ticket"),
-		Key: in.Key, Hash: in.Hash, By: who(r).person(), Audit: in.Audit,
+		Draft: web.BypassDraft(typeid.Format(typeid.Gate, id)), Key: in.Key, Hash: in.Hash, By: who(r).person(), Audit: in.Audit,
 	})
 	if err != nil {
 		return s.bypassRefused(w, r, id, values, err)
@@ -139,7 +144,43 @@ func (s *server) bypassRefused(w http.ResponseWriter, r *http.Request, id uuid.U
 		return err
 	}
 	s.note(r, err)
+	if f.Code == db.CodeConfirmLogin {
+		if err := s.keepBypass(r, typeid.Format(typeid.Gate, id), values); err != nil {
+			return err
+		}
+	}
 	return s.bypassPage(w, r, status(f.Kind), id, values, f)
+}
+
+// bypassFields are the fields that wait for the person to come back from their provider.
+var bypassFields = []string{"reason", "ticket", "repository"}
+
+// keepBypass keeps what was typed while its author proves who they are.
+func (s *server) keepBypass(r *http.Request, gate string, values url.Values) error {
+	for _, name := range bypassFields {
+		text := values.Get(name)
+		if n := len([]rune(text)); n > maxText {
+			return fault.Newf(fault.TooLarge, "Nothing was bypassed or kept: a field has %d characters, and %d are allowed.", n, maxText).WithCode("too_large").WithField(name)
+		}
+		if err := s.store.SaveDraft(r.Context(), draftKey(r, web.BypassDraft(gate)+":"+name), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptBypass fills in what was kept; what was posted just now is newer.
+func (s *server) keptBypass(r *http.Request, d *web.BypassPageData, posted url.Values) error {
+	key := web.BypassDraft(d.GateID)
+	all, err := s.store.Drafts(r.Context(), draftKey(r, key))
+	for _, kept := range all {
+		name := strings.TrimPrefix(kept.Key, key+":")
+		d.Kept = d.Kept || slices.Contains(bypassFields, name)
+		if posted == nil {
+			d.Typed[name] = kept.Text
+		}
+	}
+	return err
 }
 
 // withBypasses adds to a pull request's text what was bypassed on the way to it.

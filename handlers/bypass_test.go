@@ -98,14 +98,18 @@ func TestBreakGlass(t *testing.T) {
 		if got := strings.Contains(page.Find("#bypasses").Parent().Text(), words); got != x.told {
 			t.Errorf("%s is told: %v", x.who.name, got)
 		}
+		if quiet := strings.Contains(page.Find("main").Text(), "Nothing needs you."); quiet == x.told {
+			t.Errorf("%s is told: %v, and that nothing needs them: %v", x.who.name, x.told, quiet)
+		}
 	}
 
 	// The pull request says so for good.
 	l := k.claim(t, "publish")
 	l.facts(t)
 	pull := l.open(t)
-	if text := w.signedIn(t, vera).get(t, "/pulls/"+pull.Id).page(t).Find("main").Text(); !strings.Contains(text, words+" Review due at ") {
-		t.Errorf("the pull request does not say what was bypassed: %.600s", text)
+	due := got(w.store.Bypasses(t.Context(), db.DefaultTenant, db.BypassFilter{}))(t)[0].Due
+	if text := w.signedIn(t, vera).get(t, "/pulls/"+pull.Id).page(t).Find("main").Text(); !strings.Contains(text, words+" Review due at "+due.Format("15:04")+" UTC on "+due.Format("2 January 2006")+": ") {
+		t.Errorf("the pull request does not say what was bypassed, and until when it is reviewed: %.600s", text)
 	}
 
 	// Somebody else reviews it, once, with what they found.
@@ -162,7 +166,8 @@ func TestBreakGlassRacesApproval(t *testing.T) {
 	}
 }
 
-// A27, A24: whoever proved long ago who they are proves it again before they see the form; what was typed is not carried out.
+// A27, A24: whoever proved long ago who they are proves it again before they see the form; what was typed is not carried out, and is
+// there again when they come back, and gone when it was sent.
 func TestBreakGlassAsksWhoItIs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -177,6 +182,27 @@ func TestBreakGlassAsksWhoItIs(t *testing.T) {
 	}
 	if n := w.count(t, `SELECT count(*) FROM bypass_reviews`); n != 0 {
 		t.Error("it was bypassed")
+	}
+	if text := page.Find("main").Text(); !strings.Contains(text, "What you typed is kept.") {
+		t.Errorf("it does not say that what was typed is kept: %.600s", text)
+	}
+	w.idp.signInAs(bea)
+	to := b.get(t, page.Find(`a[href^="/login/confirm"]`).AttrOr("href", "")).want(t, http.StatusFound).Header.Get("Location")
+	back := b.get(t, b.get(t, to).want(t, http.StatusFound).Header.Get("Location")).want(t, http.StatusSeeOther).Header.Get("Location")
+	again := b.get(t, back).want(t, http.StatusOK)
+	if !strings.Contains(again.body, "It is you. Nothing is bypassed yet; what you typed is kept.") {
+		t.Errorf("back at %s it does not say how to go on", back)
+	}
+	page = again.page(t)
+	kept := fields(page.Find("form[action$='/bypass']"))
+	for name, there := range map[string]string{"reason": page.Find("#f-reason").Text(), "ticket": page.Find("#f-ticket").AttrOr("value", ""), "repository": page.Find("#f-repository").AttrOr("value", "")} {
+		if kept.Set(name, there); there != form.Get(name) {
+			t.Errorf("%s: the form has %q, and %q was typed", name, kept.Get(name), form.Get(name))
+		}
+	}
+	b.post(t, "/gates/"+gate+"/bypass", kept).want(t, http.StatusSeeOther)
+	if n := w.count(t, `SELECT count(*) FROM drafts`); n != 0 {
+		t.Errorf("%d drafts of what was sent", n)
 	}
 }
 

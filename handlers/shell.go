@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"signalbox/internal/policy"
@@ -144,6 +145,9 @@ func flash(r *http.Request) *web.Flash {
 	case "credential-revoked":
 		return web.Done("The credential no longer works.")
 	case "confirmed":
+		if strings.HasSuffix(r.URL.Path, "/bypass") {
+			return web.Done("It is you. Nothing is bypassed yet; what you typed is kept.")
+		}
 		return web.Done("It is you. Press Approve again; your note is kept.")
 	case "session-ended":
 		return web.Done("That login has ended.")

@@ -15,8 +15,9 @@ type BypassPageData struct {
 	// WhyNot says why this person cannot bypass; ConfirmURL sends them to prove who they are first.
 	WhyNot, ConfirmURL string
 	MinReason          int
-	// Typed are the fields of the form by name.
+	// Typed are the fields of the form by name; Kept says that they wait for the person to come back from their provider.
 	Typed          map[string]string
+	Kept           bool
 	Refused        string
 	Errors         map[string]string
 	IdempotencyKey string
@@ -45,6 +46,9 @@ func (b BypassView) tone(now time.Time) ui.Tone {
 	}
 	return ui.ToneWaiting
 }
+
+// BypassDraft is the key under which what somebody typed waits while they prove who they are; each field is a part of it.
+func BypassDraft(gate string) string { return "bypass:" + gate }
 
 // BypassURL is the page of a gate's bypass; it takes the POST that bypasses, and below it the one that reviews.
 func BypassURL(gate string, rest ...string) string {

@@ -53,6 +53,17 @@ func TestPagesGolden(t *testing.T) {
 	}
 }
 
+// A mark that ends a clause stands at its last word: a line break in a template is a space on the page.
+func TestNoSpaceBeforePunctuation(t *testing.T) {
+	t.Parallel()
+	astray := regexp.MustCompile(`[^<>]{0,40}(?:</[a-z]+>)+\s+[.,;:!?](?:\s[^<>]{0,20}|<|$)`)
+	for name, page := range pages(t) {
+		if found := astray.FindString(render(t, page)); found != "" {
+			t.Errorf("%s: a space stands before the mark in %q", name, found)
+		}
+	}
+}
+
 // U12: a page comes in at most 40 kB over the wire, one with a patch in 100.
 func TestPagesAreLight(t *testing.T) {
 	t.Parallel()
