@@ -88,9 +88,9 @@ lint:
 	@echo "check: staticcheck"
 	@$(TOOL) staticcheck ./...
 
-sbom: build ## write the modules in both programs, with version and hash, to bin/sbom.txt
-	@go version -m bin/signalbox bin/signalbox-worker > bin/sbom.txt
-	@echo "bin/sbom.txt: $$(grep -c '	dep	' bin/sbom.txt) modules in two programs"
+sbom: build ## write the bill of materials of both programs to bin/sbom.cdx.json (CycloneDX 1.6)
+	@go run ./internal/sbom bin/signalbox bin/signalbox-worker > bin/sbom.cdx.json
+	@echo "bin/sbom.cdx.json: $$(grep -c '"type": "library"' bin/sbom.cdx.json) modules in two programs"
 
 screens: setup-tests .build/cluster .build/gotest ## take the pictures in docs/screens anew
 	@SIGNALBOX_SCREENS=1 .build/cluster .build/gotest -count=1 -run '^TestScreens$$' ./internal/e2e
