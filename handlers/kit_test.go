@@ -106,7 +106,7 @@ func newWorld(t *testing.T) *world {
 	local := w.newForge()
 	w.idp = newIDP(t)
 	h, err := handlers.New(handlers.Options{
-		Forge: local, Store: w.store, Hub: w.hub, Artifacts: artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32), Log: log, Rates: unbounded,
+		Forge: local, Store: w.store, Hub: w.hub, Artifacts: artifacts, PublicURL: w.url, SessionKey: bytes.Repeat([]byte("k"), 32), OldSessionKey: bytes.Repeat([]byte("o"), 32), Log: log, Rates: unbounded,
 		ProviderAllow: got(egress.ParseAllow("test", []string{"127.0.0.1:*"}))(t),
 		Vitals:        func(route, vital string, value float64) { fmt.Fprintf(w.vitals, "%s %s %g\n", route, vital, value) },
 		AuditFault: func(uuid.UUID) string {

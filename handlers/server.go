@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,6 @@ import (
 	"signalbox/internal/fault"
 	"signalbox/internal/feed"
 	"signalbox/internal/forge"
-	"signalbox/internal/money"
 	"signalbox/internal/patch"
 	"signalbox/internal/trail"
 	"signalbox/static"
@@ -45,8 +43,9 @@ type Options struct {
 	PublicURL string
 	// Hosts are further host names to answer for.
 	Hosts []string
-	// SessionKey makes session cookies; changing it signs everybody out. At least 32 bytes.
-	SessionKey []byte
+	// SessionKey makes session cookies, at least 32 bytes. OldSessionKey did before: what was made under it lives on. Empty: none
+	// did, and whoever signed in under another key signs in again.
+	SessionKey, OldSessionKey []byte
 	// ProviderAllow is what login providers may be reached at besides public addresses.
 	ProviderAllow egress.Allow
 	// Admin is an administrator whenever they sign in; the zero value is nobody.
@@ -71,9 +70,7 @@ type Options struct {
 	Rates Rates
 	// Proxies are the addresses of reverse proxies whose X-Forwarded-For is believed; none where clients connect themselves.
 	Proxies []netip.Prefix
-	// Currency is what costs are counted in; empty means USD.
-	Currency money.Currency
-	Log      *slog.Logger
+	Log     *slog.Logger
 }
 
 // Subject is a person as an OpenID provider knows them.
@@ -105,7 +102,6 @@ type server struct {
 	live       liveRuns
 	rates      rates
 	proxies    []netip.Prefix
-	currency   money.Currency
 	scanner    *patch.Scanner
 
 	routeByOperation map[string]route
@@ -134,8 +130,14 @@ func New(o Options) (*Handler, error) {
 	if u.Scheme == "http" && !loopback(u.Hostname()) {
 		return nil, fmt.Errorf("public URL %q: without TLS only a loopback address is served, because cookies would travel in the clear", o.PublicURL)
 	}
-	if len(o.SessionKey) < 32 {
-		return nil, errors.New("the session key has fewer than 32 bytes")
+	keys := [][]byte{o.SessionKey}
+	if len(o.OldSessionKey) > 0 {
+		keys = append(keys, o.OldSessionKey)
+	}
+	for _, key := range keys {
+		if len(key) < 32 {
+			return nil, errors.New("a session key has fewer than 32 bytes")
+		}
 	}
 	doc, err := api.Parse()
 	if err != nil {
@@ -144,7 +146,7 @@ func New(o Options) (*Handler, error) {
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
 		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admin: o.Admin, admit: o.Admit, served: o.Served, vitals: o.Vitals, auditFault: o.AuditFault,
-		version: o.Version, tracer: o.Tracer, providers: newProviders(o.ProviderAllow), scanner: patch.NewScanner(), rates: newRates(o.Rates), proxies: o.Proxies, currency: cmp.Or(o.Currency, money.USD),
+		version: o.Version, tracer: o.Tracer, providers: newProviders(o.ProviderAllow), scanner: patch.NewScanner(), rates: newRates(o.Rates), proxies: o.Proxies,
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {
@@ -163,7 +165,7 @@ func New(o Options) (*Handler, error) {
 	if s.auditFault == nil {
 		s.auditFault = func(uuid.UUID) string { return "" }
 	}
-	s.sessions = newSessionStore(o.Store, o.SessionKey, s.secure())
+	s.sessions = newSessionStore(o.Store, keys, s.secure())
 	h, err := s.mount(s.routes())
 	if err != nil {
 		return nil, err

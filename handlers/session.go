@@ -27,32 +27,37 @@ const sessionNameLen = 43
 // valueSession is the one value of a gorilla session: the row behind the cookie.
 const valueSession = "session"
 
+// valueHash is what the database knows of the request's cookie: the hash of the session's row, or where there is none the hash
+// under which a new one would lie.
+const valueHash = "hash"
+
 // valueEnded is what a gorilla session holds after it was deleted, for the logout at its provider.
 const valueEnded = "ended"
 
 // sessionStore is a gorilla Store over the database. The cookie is a random name for a row, the row knows only its
 // hash, so that nobody who reads the database can use a session, and a deleted row ends it at once (S2).
 type sessionStore struct {
-	db     *db.Store
-	key    []byte
+	db *db.Store
+	// keys: the first makes cookies, all of them know theirs again.
+	keys   [][]byte
 	cookie string
 	secure bool
 }
 
 var _ sessions.Store = (*sessionStore)(nil)
 
-func newSessionStore(store *db.Store, key []byte, secure bool) *sessionStore {
+func newSessionStore(store *db.Store, keys [][]byte, secure bool) *sessionStore {
 	// Only a loopback address without TLS may go without the prefix and Secure (D-23).
 	name := "sid"
 	if secure {
 		name = "__Host-sid"
 	}
-	return &sessionStore{db: store, key: key, cookie: name, secure: secure}
+	return &sessionStore{db: store, keys: keys, cookie: name, secure: secure}
 }
 
-// hash is what the database knows of a cookie. It is keyed, so that changing the key signs everybody out.
-func (s *sessionStore) hash(value string) []byte {
-	mac := hmac.New(sha256.New, s.key)
+// hashUnder is what the database knows of a cookie. It is keyed, so that taking a key away signs out whoever signed in under it.
+func hashUnder(key []byte, value string) []byte {
+	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(value))
 	return mac.Sum(nil)
 }
@@ -71,13 +76,18 @@ func (s *sessionStore) New(r *http.Request, name string) (*sessions.Session, err
 	if err != nil || len(c.Value) != sessionNameLen {
 		return session, nil
 	}
-	row, err := s.db.Session(r.Context(), s.hash(c.Value), sessionIdle)
-	switch {
-	case err == nil:
-		session.ID, session.IsNew = c.Value, false
-		session.Values[valueSession] = row
-	case fault.KindOf(err) != fault.NotFound:
-		return session, err
+	session.Values[valueHash] = hashUnder(s.keys[0], c.Value)
+	for _, key := range s.keys {
+		hash := hashUnder(key, c.Value)
+		row, err := s.db.Session(r.Context(), hash, sessionIdle)
+		switch {
+		case err == nil:
+			session.ID, session.IsNew = c.Value, false
+			session.Values[valueSession], session.Values[valueHash] = row, hash
+			return session, nil
+		case fault.KindOf(err) != fault.NotFound:
+			return session, err
+		}
 	}
 	return session, nil
 }
@@ -86,7 +96,7 @@ func (s *sessionStore) New(r *http.Request, name string) (*sessions.Session, err
 // in the same transaction: no name that existed before the login is worth anything after it (O12). With a negative
 // MaxAge it deletes the row and the cookie.
 func (s *sessionStore) Save(r *http.Request, w http.ResponseWriter, session *sessions.Session) error {
-	old := s.hash(session.ID)
+	old, _ := session.Values[valueHash].([]byte)
 	if session.Options.MaxAge < 0 {
 		ended, err := s.db.EndSession(r.Context(), old, auditOf(r, act{action: "session.end", object: "user", id: typeid.Format(typeid.User, who(r).user)}))
 		if err != nil {
@@ -101,10 +111,11 @@ func (s *sessionStore) Save(r *http.Request, w http.ResponseWriter, session *ses
 		return errors.New("save session: nobody is signed in")
 	}
 	secret := db.NewSecret()
-	if err := s.db.StartSession(r.Context(), row, s.hash(secret), old, sessionIdle, sessionAbsolute); err != nil {
+	hash := hashUnder(s.keys[0], secret)
+	if err := s.db.StartSession(r.Context(), row, hash, old, sessionIdle, sessionAbsolute); err != nil {
 		return err
 	}
-	session.ID = secret
+	session.ID, session.Values[valueHash] = secret, hash
 	http.SetCookie(w, sessions.NewCookie(session.Name(), secret, session.Options))
 	return nil
 }

@@ -284,11 +284,12 @@ func (s *server) still(r *http.Request) bool {
 
 // sessionHash is what the database knows of the request's cookie; false where there is none.
 func (s *server) sessionHash(r *http.Request) ([]byte, bool) {
-	cookie, err := r.Cookie(s.sessions.cookie)
+	session, err := s.sessions.Get(r, s.sessions.cookie)
 	if err != nil {
 		return nil, false
 	}
-	return s.sessions.hash(cookie.Value), true
+	hash, ok := session.Values[valueHash].([]byte)
+	return hash, ok
 }
 
 // lastSeen is the client's cursor: Last-Event-ID after a reconnection, else the page's own.

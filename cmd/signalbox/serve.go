@@ -128,7 +128,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	}
 	counted := metrics.New(version(), p.Log)
 	store, err := db.Open(ctx, db.Options{
-		URL: cfg.DatabaseURL.Reveal(), AppURL: cfg.DatabaseAppURL.Reveal(), Log: p.Log, MaxConns: 24, Keys: keys, Currency: cfg.Currency, Observer: counted.Observer(),
+		URL: cfg.DatabaseURL.Reveal(), AppURL: cfg.DatabaseAppURL.Reveal(), Log: p.Log, MaxConns: 24, Keys: keys, Observer: counted.Observer(),
 		Timing: db.Timing{LeaseTTL: cfg.LeaseTTL, CancelGrace: cfg.CancelGrace, BackoffScale: cfg.BackoffScale},
 	})
 	if err != nil {
@@ -171,11 +171,11 @@ func serveProduct(ctx context.Context, p product) (err error) {
 		l.Ran = func(n int, took time.Duration, err error) { counted.LoopRan(l.Name, n, took, err) }
 	}
 	handler, err := handlers.New(handlers.Options{
-		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), DevPeople: p.People, Log: p.Log, ProviderAllow: allow,
+		Store: store, Hub: hub, Artifacts: artifacts, Forge: local, PublicURL: cfg.PublicURL, SessionKey: []byte(cfg.SessionKey.Reveal()), OldSessionKey: []byte(cfg.SessionKeyOld.Reveal()), DevPeople: p.People, Log: p.Log, ProviderAllow: allow,
 		Admin:  handlers.Subject{Issuer: cfg.Issuer, Subject: cfg.AdminSubject},
 		Tracer: tracer, Served: counted.Served, Vitals: counted.Read, Version: strings.TrimSuffix(version(), "+changes"),
 		AuditFault: auditFault(points),
-		Proxies:    cfg.Proxies, Currency: cfg.Currency, Rates: handlers.Rates{Requests: bound(cfg.RequestsPerMinute), Logins: bound(cfg.LoginsPerMinute)},
+		Proxies:    cfg.Proxies, Rates: handlers.Rates{Requests: bound(cfg.RequestsPerMinute), Logins: bound(cfg.LoginsPerMinute)},
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {

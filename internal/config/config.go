@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"time"
 
-	"signalbox/internal/money"
 	"signalbox/internal/secret"
 )
 
@@ -33,15 +32,16 @@ type Server struct {
 	DatabaseAppURL   Secret `env:"SIGNALBOX_DATABASE_APP_URL" required:"serve" doc:"Postgres address of the role signalbox_app, as which pages and API read: it sees one tenant at a time."`
 	DatabaseOwnerURL Secret `env:"SIGNALBOX_DATABASE_OWNER_URL" required:"migrate" doc:"Postgres address of the role signalbox_owner; only migrations use it."`
 
-	ArtifactURL  string   `env:"SIGNALBOX_ARTIFACT_URL" required:"serve" doc:"Where artifacts are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
-	LocalForge   string   `env:"SIGNALBOX_LOCAL_FORGE" doc:"Folder of the bare repositories of the local forge; empty for none."`
-	SessionKey   Secret   `env:"SIGNALBOX_SESSION_KEY" required:"serve" doc:"Key that authenticates cookies, at least 32 characters; changing it signs everybody out."`
-	ProviderName string   `env:"SIGNALBOX_OIDC_NAME" default:"Single sign-on" doc:"Name of the first OpenID provider on the login page."`
-	Issuer       string   `env:"SIGNALBOX_OIDC_ISSUER" doc:"Issuer address of the first OpenID provider, exactly as the provider spells it (a trailing slash counts)."`
-	ClientID     string   `env:"SIGNALBOX_OIDC_CLIENT_ID" doc:"Client id at that provider."`
-	ClientSecret Secret   `env:"SIGNALBOX_OIDC_CLIENT_SECRET" doc:"Client secret at that provider; empty for a public client."`
-	GroupsClaim  string   `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
-	GroupRoles   []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times. What no longer stands there gives nobody a role from their next sign-in on."`
+	ArtifactURL   string   `env:"SIGNALBOX_ARTIFACT_URL" required:"serve" doc:"Where artifacts are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
+	LocalForge    string   `env:"SIGNALBOX_LOCAL_FORGE" doc:"Folder of the bare repositories of the local forge; empty for none."`
+	SessionKey    Secret   `env:"SIGNALBOX_SESSION_KEY" required:"serve" doc:"Key that authenticates cookies, at least 32 characters; changing it signs everybody out, but for those whose key stands in SIGNALBOX_SESSION_KEY_OLD."`
+	SessionKeyOld Secret   `env:"SIGNALBOX_SESSION_KEY_OLD" doc:"The key before the last change: logins made under it go on. No login lives longer than 12 hours, so take it out after that."`
+	ProviderName  string   `env:"SIGNALBOX_OIDC_NAME" default:"Single sign-on" doc:"Name of the first OpenID provider on the login page."`
+	Issuer        string   `env:"SIGNALBOX_OIDC_ISSUER" doc:"Issuer address of the first OpenID provider, exactly as the provider spells it (a trailing slash counts)."`
+	ClientID      string   `env:"SIGNALBOX_OIDC_CLIENT_ID" doc:"Client id at that provider."`
+	ClientSecret  Secret   `env:"SIGNALBOX_OIDC_CLIENT_SECRET" doc:"Client secret at that provider; empty for a public client."`
+	GroupsClaim   string   `env:"SIGNALBOX_OIDC_GROUPS_CLAIM" default:"groups" doc:"Claim that carries a person's groups."`
+	GroupRoles    []string `env:"SIGNALBOX_OIDC_ROLES" default:"viewer=signalbox-viewers,requester=signalbox-requesters,approver=signalbox-approvers,admin=signalbox-admins" doc:"Roles of that provider's groups, role=group, separated by commas; a role may stand there several times. What no longer stands there gives nobody a role from their next sign-in on."`
 
 	AdminSubject  string   `env:"SIGNALBOX_ADMIN_SUBJECT" doc:"Subject (sub) at that provider of a person who is an administrator whenever they sign in, whatever their groups are; empty for nobody."`
 	SecretKeys    Secret   `env:"SIGNALBOX_SECRET_KEYS" doc:"Keys under which client secrets and ID tokens lie in the database, newest first, between blanks or line ends: each a name, a colon and the base64 of 32 random bytes, for example 2026:$(openssl rand -base64 32). The first seals, all of them open. Without one neither is stored."`
@@ -50,8 +50,6 @@ type Server struct {
 	AuditCheckpoints string   `env:"SIGNALBOX_AUDIT_CHECKPOINTS" doc:"Folder outside the database for signed ends of the audit log, one a minute where there is something new; empty for none. Keep it where whoever can write to the database cannot."`
 	AuditKey         Secret   `env:"SIGNALBOX_AUDIT_KEY" doc:"Key that signs them: the base64 of 32 random bytes (openssl rand -base64 32)."`
 	AuditOldKeys     []string `env:"SIGNALBOX_AUDIT_OLD_KEYS" doc:"Public keys, as signalbox audit key prints them, that signed before the key was changed; separated by commas. A checkpoint by a key that is neither of these nor SIGNALBOX_AUDIT_KEY is an alarm."`
-
-	Currency money.Currency `env:"SIGNALBOX_CURRENCY" default:"USD" doc:"Currency that prices, costs and budgets are counted in, a code of ISO 4217. Amounts are shown with it and never converted: choose it before the first run."`
 
 	LeaseTTL      time.Duration `env:"SIGNALBOX_LEASE_TTL" default:"30s" min:"1s" doc:"A worker that has not been heard of for this long has lost its lease."`
 	ReaperTick    time.Duration `env:"SIGNALBOX_REAPER_TICK" default:"1s" min:"10ms" doc:"Pause between two looks for what has run out."`
@@ -103,8 +101,10 @@ func LoadServer(command string, lookup func(string) (string, bool)) (Server, err
 		if c.MetricsAddr != "" {
 			err = errors.Join(err, address("SIGNALBOX_METRICS_ADDR", c.MetricsAddr))
 		}
-		if key := c.SessionKey.Reveal(); key != "" && len(key) < 32 {
-			err = errors.Join(err, fmt.Errorf("SIGNALBOX_SESSION_KEY has %d characters, at least 32 are needed", len(key)))
+		for name, key := range map[string]Secret{"SIGNALBOX_SESSION_KEY": c.SessionKey, "SIGNALBOX_SESSION_KEY_OLD": c.SessionKeyOld} {
+			if n := len(key.Reveal()); n > 0 && n < 32 {
+				err = errors.Join(err, fmt.Errorf("%s has %d characters, at least 32 are needed", name, n))
+			}
 		}
 		if _, keyErr := secret.ParseRing(c.SecretKeys.Reveal()); keyErr != nil {
 			err = errors.Join(err, fmt.Errorf("SIGNALBOX_SECRET_KEYS: %w", keyErr))
