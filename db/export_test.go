@@ -26,12 +26,6 @@ func Sentences() map[string]fault.Error {
 // WaitingWrites is how many transitions wait for their batch.
 func (s *Store) WaitingWrites() int { return s.commits.writes.Waiting() }
 
-// Simulating makes the store believe that a draft is being tried for the tenant, until the function is called.
-func (s *Store) Simulating(tenant uuid.UUID) (over func()) {
-	s.simulating.Store(tenant, true)
-	return func() { s.simulating.Delete(tenant) }
-}
-
 // Together asks questions as the product does: see together.
 func Together(ctx context.Context, pool *pgxpool.Pool, questions ...func(sqlc.DBTX) error) error {
 	return together(ctx, pool, questions...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
@@ -48,52 +49,59 @@ type SimulatedRun struct {
 }
 
 // SimulatePolicy asks for each of the tenant's newest runs what the draft would have decided, beside the policy in
-// force. Nothing is stored and nothing is locked. A run that produced no result is compared up to its plan. A server does
-// this once at a time for each tenant, because ten thousand runs keep it busy for seconds.
+// force. Nothing is stored, and no row is locked. A run that produced no result is compared up to its plan. It is done
+// once at a time for each tenant, by whatever server, because ten thousand runs keep one busy for seconds; all of it is read
+// in one transaction, which holds that turn and needs no second connection.
 func (s *Store) SimulatePolicy(ctx context.Context, tenant uuid.UUID, document string, most int) (Simulation, error) {
 	draft, err := policy.Accept([]byte(document), zoneKnown)
 	if err != nil {
 		return Simulation{}, err
 	}
-	if _, busy := s.simulating.LoadOrStore(tenant, true); busy {
-		return Simulation{}, fault.New(fault.TooMany, "The draft was not tried: another simulation of this tenant is under way. Try again when it has ended, in some seconds.").
-			WithCode("simulation_under_way").WithRetryAfter(5 * time.Second)
-	}
-	defer s.simulating.Delete(tenant)
 	now, err := s.Rules(ctx, tenant)
 	if err != nil {
 		return Simulation{}, err
 	}
-	out := Simulation{Against: now.Version, Draft: draft.Version, Kinds: map[policy.ChangeKind]int{}}
-	at, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
-	for most = min(most, MostSimulated); out.Runs < most; {
-		rows, err := s.q.SimulatedRuns(ctx, s.reads(tenant), tenant, at, id, int32(min(most-out.Runs, simulatedPage)))
+	var out Simulation
+	err = s.readTx(ctx, tenant, func(tx pgx.Tx) error {
+		mine, err := s.q.TakeSimulation(ctx, tx, tenant.String())
 		if err != nil {
-			return out, fmt.Errorf("read past runs: %w", err)
+			return fmt.Errorf("ask for the turn to simulate: %w", err)
 		}
-		if len(rows) == 0 {
-			break
+		if !mine {
+			return fault.New(fault.TooMany, "The draft was not tried: another simulation of this tenant is under way. Try again when it has ended, in some seconds.").
+				WithCode("simulation_under_way").WithRetryAfter(5 * time.Second)
 		}
-		patches, err := s.patchesOf(ctx, tenant, rows)
-		if err != nil {
-			return out, err
-		}
-		for _, row := range rows {
-			if ctx.Err() != nil {
-				return out, fmt.Errorf("try the draft on past runs: %w", ctx.Err())
+		out = Simulation{Against: now.Version, Draft: draft.Version, Kinds: map[policy.ChangeKind]int{}}
+		at, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
+		for left := min(most, MostSimulated); left > 0; {
+			rows, err := s.q.SimulatedRuns(ctx, tx, tenant, at, id, int32(min(left, simulatedPage)))
+			if err != nil {
+				return fmt.Errorf("read past runs: %w", err)
 			}
-			if err := out.add(row, patches[row.Patch], now, draft); err != nil {
-				return out, err
+			if len(rows) == 0 {
+				return nil
 			}
+			ids, err := patchesOf(rows)
+			if err != nil {
+				return err
+			}
+			found, err := s.q.PatchesByArtifact(ctx, tx, tenant, ids)
+			if err != nil {
+				return fmt.Errorf("load parsed patches: %w", err)
+			}
+			if err := out.page(ctx, rows, found, now, draft); err != nil {
+				return err
+			}
+			left -= len(rows)
+			at, id = rows[len(rows)-1].CreatedAt, rows[len(rows)-1].ID
 		}
-		at, id = rows[len(rows)-1].CreatedAt, rows[len(rows)-1].ID
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
-// patchesOf reads what was found in the patches of the runs, by their artifacts.
-func (s *Store) patchesOf(ctx context.Context, tenant uuid.UUID, rows []sqlc.SimulatedRunsRow) (map[string]json.RawMessage, error) {
-	var ids []uuid.UUID
+// patchesOf are the artifacts of the runs' patches.
+func patchesOf(rows []sqlc.SimulatedRunsRow) (ids []uuid.UUID, err error) {
 	for _, row := range rows {
 		if row.Patch == "" {
 			continue
@@ -104,15 +112,24 @@ func (s *Store) patchesOf(ctx context.Context, tenant uuid.UUID, rows []sqlc.Sim
 		}
 		ids = append(ids, id)
 	}
-	found, err := s.q.PatchesByArtifact(ctx, s.reads(tenant), tenant, ids)
-	if err != nil {
-		return nil, fmt.Errorf("load parsed patches: %w", err)
-	}
-	out := make(map[string]json.RawMessage, len(found))
+	return ids, nil
+}
+
+// page compares some runs, with what was found in their patches.
+func (o *Simulation) page(ctx context.Context, rows []sqlc.SimulatedRunsRow, found []sqlc.PatchesByArtifactRow, now, draft policy.Rules) error {
+	patches := make(map[string]json.RawMessage, len(found))
 	for _, p := range found {
-		out[typeid.Format(typeid.Artifact, p.ArtifactID)] = p.Facts
+		patches[typeid.Format(typeid.Artifact, p.ArtifactID)] = p.Facts
 	}
-	return out, nil
+	for _, row := range rows {
+		if ctx.Err() != nil {
+			return fmt.Errorf("try the draft on past runs: %w", ctx.Err())
+		}
+		if err := o.add(row, patches[row.Patch], now, draft); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o *Simulation) add(row sqlc.SimulatedRunsRow, patch json.RawMessage, now, draft policy.Rules) error {

@@ -152,7 +152,9 @@ func (r lastRow) Scan(to ...any) error {
 	return err
 }
 
-// readTx runs do in one read-only transaction of signalbox_app, of one tenant.
+// readTx runs do in one read-only transaction of signalbox_app, of one tenant. How it begins stands here and not in queries/: sqlc
+// knows no BEGIN, and setting the tenant in a statement of its own would cost a round trip. The tenant is a UUID and cannot hold
+// anything else.
 func (s *Store) readTx(ctx context.Context, tenant uuid.UUID, do func(tx pgx.Tx) error) error {
 	if s.app == nil {
 		return errNoApp

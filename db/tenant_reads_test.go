@@ -65,6 +65,9 @@ func asks(t testing.TB) (app, pool, work []string) {
 				return true
 			}
 			to, query := called(call.Fun)
+			if do, ok := call.Args[len(call.Args)-1].(*ast.FuncLit); ok && query == "readTx" {
+				app = append(app, within(do)...)
+			}
 			switch _, handle := called(call.Args[1]); {
 			case handle == "reads" && to == "q":
 				app = append(app, query)
@@ -81,6 +84,20 @@ func asks(t testing.TB) (app, pool, work []string) {
 		*all = slices.Compact(*all)
 	}
 	return app, pool, work
+}
+
+// within are the queries that a function asks of its transaction.
+func within(do *ast.FuncLit) (names []string) {
+	ast.Inspect(do, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 1 {
+			to, query := called(call.Fun)
+			if handle, ok := call.Args[1].(*ast.Ident); ok && to == "q" && handle.Name == "tx" {
+				names = append(names, query)
+			}
+		}
+		return true
+	})
+	return names
 }
 
 // called is the name at the end of s.q.Name, s.reads(tenant) or s.pool, and the one before it.

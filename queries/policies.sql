@@ -46,6 +46,10 @@ SELECT EXISTS (SELECT 1 FROM policy_proposals WHERE tenant_id = @tenant_id AND v
 UPDATE policy_proposals SET decided_by = @decided_by, decided_at = clock_timestamp(), confirmed = @confirmed
 WHERE tenant_id = @tenant_id AND id = @id AND decided_at IS NULL;
 
+-- name: TakeSimulation :one
+-- The tenant's turn to simulate, on whatever server; it is given back with the end of the transaction.
+SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox simulation ' || @tenant::text, 0))::bool AS mine;
+
 -- name: SimulatedRuns :many
 -- Past runs with what a decision about them asks, the newest first: the contract, the patch that the run ended with, and
 -- what its judge said.

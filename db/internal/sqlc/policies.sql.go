@@ -363,3 +363,15 @@ func (q *Queries) SimulatedRuns(ctx context.Context, db DBTX, tenantID uuid.UUID
 	}
 	return items, nil
 }
+
+const takeSimulation = `-- name: TakeSimulation :one
+SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox simulation ' || $1::text, 0))::bool AS mine
+`
+
+// The tenant's turn to simulate, on whatever server; it is given back with the end of the transaction.
+func (q *Queries) TakeSimulation(ctx context.Context, db DBTX, tenant string) (bool, error) {
+	row := db.QueryRow(ctx, takeSimulation, tenant)
+	var mine bool
+	err := row.Scan(&mine)
+	return mine, err
+}
