@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -197,4 +198,29 @@ func TestAuditChainAgainstSparseCheckpoints(t *testing.T) {
 	if got := fmt.Sprint(&evidence.BrokenAuditError{Tenant: tenant, Seq: 3, Why: "x"}); got != "number 3: x" {
 		t.Error(got)
 	}
+}
+
+// FuzzParseCheckpoint: what is read of a checkpoint is what its line says again.
+func FuzzParseCheckpoint(f *testing.F) {
+	line, err := evidence.Sign(signer(1), uuid.MustParse("0190f3c0-0000-7000-8000-000000000001"), 12, evidence.Hash(nil, []byte("x")), time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)).Line()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(line)
+	f.Add([]byte(`{"v":1}`))
+	f.Add(append(bytes.Clone(line), line...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := evidence.ParseCheckpoint(b)
+		if err != nil {
+			return
+		}
+		line, err := c.Line()
+		if err != nil {
+			return // a time that JSON has no form for
+		}
+		again, err := evidence.ParseCheckpoint(line)
+		if err != nil || !reflect.DeepEqual(again, c) {
+			t.Errorf("%q is %+v, and written and read again %+v: %v", b, c, again, err)
+		}
+	})
 }

@@ -167,3 +167,29 @@ func TestTextsAreSplitOnceAndWithinBounds(t *testing.T) {
 		t.Error("a page of its own does not know the file's lines")
 	}
 }
+
+// FuzzAround: whatever a patch and the old texts beside it hold, the lines around its hunks are lines of a file: in order, and none twice.
+func FuzzAround(f *testing.F) {
+	old := numbered(30, "\n")
+	f.Add([]byte(changeOf(blob(old), middle("\n"))), []byte(batch(blob(old), old)))
+	f.Add([]byte(changeOf(blob(old), "@@ -10,0 +11,2 @@\n+a\n+b\n@@ -20 +21,0 @@\n-line 20\n")), []byte(batch(blob("x"), "x")+batch(blob(old), old)))
+	f.Add([]byte(changeOf(blob(old), middle("\n"))), []byte(blob(old)+" blob 99999999999999999999\n"+old))
+	f.Add([]byte(changeOf(blob(""), "@@ -0,0 +1 @@\n+a\n")), []byte(batch(blob(""), "")))
+	f.Fuzz(func(t *testing.T, raw, texts []byte) {
+		p, err := patch.Parse(raw, 1<<16)
+		if err != nil {
+			return
+		}
+		base := patch.ParseBase(texts)
+		for i := range p.Facts().Files {
+			around, ok := p.Around(i, base)
+			at := 0
+			for _, g := range around.Gaps {
+				if !ok || g.Lines < 0 || g.Old < at || g.New < 0 {
+					t.Fatalf("file %d of %q beside %q: %+v", i, raw, texts, around.Gaps)
+				}
+				at = g.Old + g.Lines
+			}
+		}
+	})
+}

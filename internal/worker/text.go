@@ -25,13 +25,14 @@ func clip(s string, n int) string {
 	return s[:cut] + mark
 }
 
-// redactor replaces known secrets in a stream before it is stored or sent. It holds back as many bytes as a secret
-// could still need, so that one that is split over two writes is found as well.
+// redactor replaces known secrets in a stream before it is stored or sent: every byte that belongs to one, however the
+// stream is cut into writes. It holds back only what may still become one.
 type redactor struct {
 	next    io.Writer
 	secrets [][]byte
 	held    []byte
-	keep    int
+	// left is how many of the coming bytes belong to a secret that has been seen.
+	left int
 }
 
 // minSecret is the length below which a value is too common to be taken for a secret.
@@ -42,7 +43,6 @@ func newRedactor(next io.Writer, secrets []string) *redactor {
 	for _, s := range secrets {
 		if len(s) >= minSecret {
 			r.secrets = append(r.secrets, []byte(s))
-			r.keep = max(r.keep, len(s)-1)
 		}
 	}
 	// The longest first: a secret may be the beginning of another.
@@ -55,29 +55,49 @@ func (r *redactor) Write(p []byte) (int, error) {
 		return r.next.Write(p)
 	}
 	r.held = append(r.held, p...)
-	r.replace()
-	if n := len(r.held) - r.keep; n > 0 {
-		if _, err := r.next.Write(r.held[:n]); err != nil {
-			return 0, err
-		}
-		r.held = append(r.held[:0], r.held[n:]...)
+	if err := r.pass(false); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }
 
-func (r *redactor) replace() {
-	for _, s := range r.secrets {
-		r.held = bytes.ReplaceAll(r.held, s, []byte("[redacted]"))
+// pass passes on what is held, up to where a secret may have begun that has not ended; at the end of the stream all of it.
+func (r *redactor) pass(end bool) error {
+	out, i := make([]byte, 0, len(r.held)), 0
+	for ; i < len(r.held); i++ {
+		n, open := r.begins(r.held[i:])
+		if open && !end {
+			break
+		}
+		if n > 0 && r.left == 0 {
+			out = append(out, "[redacted]"...)
+		}
+		if r.left = max(r.left, n); r.left > 0 {
+			r.left--
+			continue
+		}
+		out = append(out, r.held[i])
 	}
+	r.held = append(r.held[:0], r.held[i:]...)
+	_, err := r.next.Write(out)
+	return err
+}
+
+// begins is the length of the longest secret with which b begins, 0 for none; open says that b may be the beginning of a longer one.
+func (r *redactor) begins(b []byte) (n int, open bool) {
+	for _, s := range r.secrets {
+		if bytes.HasPrefix(b, s) {
+			return len(s), open
+		}
+		open = open || bytes.HasPrefix(s, b)
+	}
+	return 0, open
 }
 
 // flush passes on what was held back.
 func (r *redactor) flush() {
-	if len(r.held) > 0 {
-		r.replace()
-		_, _ = r.next.Write(r.held)
-		r.held = nil
-	}
+	_ = r.pass(true)
+	r.held = nil
 }
 
 // bounded passes on at most limit bytes and says once that more was dropped.
