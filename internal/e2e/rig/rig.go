@@ -239,10 +239,12 @@ func (r *Rig) provider() {
 			"requester": {policy.RoleViewer, policy.RoleRequester},
 			"approver":  {policy.RoleViewer, policy.RoleApprover},
 			"admin":     {policy.RoleViewer, policy.RoleAdmin},
+			"breaker":   {policy.RoleViewer, policy.RoleBreakglass},
 		},
 	})
 	r.must(err, "save the provider")
-	people := append(oidc.SamplePeople(), oidc.Person{Subject: "ruth", Name: "Ruth Both", Email: "ruth@example.test", Groups: []string{"requester", "approver"}})
+	people := append(oidc.SamplePeople(), oidc.Person{Subject: "ruth", Name: "Ruth Both", Email: "ruth@example.test", Groups: []string{"requester", "approver"}},
+		oidc.Person{Subject: "bea", Name: "Bea Breaker", Email: "bea@example.test", Groups: []string{"breaker"}})
 	for i := range r.options.Approvers {
 		n := fmt.Sprint(i + 1)
 		people = append(people, oidc.Person{Subject: "a" + n, Name: "Approver " + n, Email: "a" + n + "@example.test", Groups: []string{"approver"}})
