@@ -15,6 +15,9 @@ const acts = "|&;<>()$`*?"
 // Parse splits line into program and arguments. Single quotes keep everything as it is, double quotes all but \" \\ \$
 // and \`, a backslash keeps the next character. The error says what cannot be accepted and how to write it instead.
 func Parse(line string) ([]string, error) {
+	if strings.IndexByte(line, 0) >= 0 {
+		return nil, errors.New("a NUL character cannot be part of a command")
+	}
 	p := parser{rest: line}
 	for p.next() {
 		if err := p.word(); err != nil {
@@ -61,8 +64,6 @@ func (p *parser) word() error {
 		case strings.IndexByte(" \t\r\n", c) >= 0:
 			p.words = append(p.words, w.String())
 			return nil
-		case c == 0:
-			return errors.New("a NUL character cannot be part of a command")
 		case c == '\'':
 			inside, after, closed := strings.Cut(p.rest, "'")
 			if !closed {

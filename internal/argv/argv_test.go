@@ -41,7 +41,7 @@ func TestParseRefuses(t *testing.T) {
 		"echo 'a": "single quote is not closed", `echo "a`: "double quote is not closed", `echo "a\"`: "double quote is not closed",
 		`echo a\`: "backslash", "a && b": "& means", "a | b": "| means", "a; b": "; means", "a > b": "> means", "a < b": "< means",
 		"(a)": "( means", "echo $HOME": "$ means", "echo `id`": "` means", `echo "$HOME"`: "double quotes", "ls *.go": "* means", "ls a?": "? means",
-		"cat ~/x": "~ at the start", "a #b": "# at the start", "A=b c": "write env", "a \x00": "NUL",
+		"cat ~/x": "~ at the start", "a #b": "# at the start", "A=b c": "write env", "a \x00": "NUL", "a '\x00'": "NUL", "a \"\x00\"": "NUL", "a \\\x00": "NUL",
 	} {
 		if got, err := argv.Parse(line); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %q, %v, want an error about %q", line, got, err, says)
