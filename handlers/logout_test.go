@@ -1,6 +1,8 @@
 package handlers_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -153,6 +155,10 @@ func TestUnknownKeysAreNotFetchedEachTime(t *testing.T) {
 	if fetched > 21+int(time.Since(began)/(3*time.Second)) || fetched == 0 {
 		t.Errorf("%d tokens made %d fetches", tokens, fetched)
 	}
+	key := got(rsa.GenerateKey(rand.Reader, 2048))(t) // the provider changes its key
+	w.idp.mu.Lock()
+	w.idp.key = key
+	w.idp.mu.Unlock()
 	w.signedIn(t, ana)
 }
 
