@@ -26,7 +26,12 @@ func (w *world) adminLink(t testing.TB, forced bool) (string, error) {
 // count reads one number as the database's owner.
 func (w *world) count(t testing.TB, query string, args ...any) (n int) {
 	t.Helper()
-	conn := got(pgx.Connect(t.Context(), w.data.OwnerURL))(t)
+	return w.countAs(t, w.data.OwnerURL, query, args...)
+}
+
+func (w *world) countAs(t testing.TB, url, query string, args ...any) (n int) {
+	t.Helper()
+	conn := got(pgx.Connect(t.Context(), url))(t)
 	defer conn.Close(t.Context())
 	must(t, conn.QueryRow(t.Context(), query, args...).Scan(&n))
 	return n

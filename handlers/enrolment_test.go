@@ -35,6 +35,11 @@ func TestAnEnrolmentTokenMakesOneWorker(t *testing.T) {
 	if !strings.HasPrefix(token.Secret, db.PrefixEnrolment) || token.ExpiresAt.IsZero() {
 		t.Fatalf("token %+v", token)
 	}
+	root := got(pgx.Connect(t.Context(), w.data.SuperuserURL(t)))(t)
+	defer root.Close(t.Context())
+	// All of them are under way before one gets the token.
+	first := got(root.Begin(t.Context()))(t)
+	got(first.Exec(t.Context(), `SELECT FROM worker_enrolments FOR UPDATE`))(t)
 	var all sync.WaitGroup
 	answers := make([]answer, 6)
 	for i := range answers {
@@ -42,6 +47,10 @@ func TestAnEnrolmentTokenMakesOneWorker(t *testing.T) {
 			answers[i] = client{w: w}.call(t, "POST", "/workers/enrol", wire.WorkerEnrol{Token: token.Secret})
 		})
 	}
+	for waiting := 0; waiting < len(answers); {
+		waiting = w.countAs(t, w.data.SuperuserURL(t), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`)
+	}
+	must(t, first.Rollback(t.Context()))
 	all.Wait()
 	var made []wire.MintedToken
 	for _, a := range answers {
