@@ -28,11 +28,11 @@ var ground = []string{"internal/typeid"}
 var mayImport = map[string][]string{
 	// 0 ground: the standard library and their one library.
 	"api": {}, "migrations": {}, "static": {},
-	"internal/argv": {}, "internal/coalesce": {}, "internal/egress": {}, "internal/config": {"internal/secret"}, "internal/secret": {}, "internal/fault": {}, "internal/glob": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
+	"internal/argv": {}, "internal/coalesce": {}, "internal/egress": {}, "internal/config": {"internal/money", "internal/secret"}, "internal/money": {}, "internal/secret": {}, "internal/fault": {}, "internal/glob": {}, "internal/loglines": {}, "internal/loop": {}, "internal/pgserver": {}, "internal/typeid": {"internal/fault"},
 	"internal/trail": {"internal/egress"}, "internal/wire": {}, "internal/capability": {"internal/fault"},
 
 	// 1 domain: pure.
-	"internal/policy":   {"internal/capability", "internal/fault", "internal/glob"},
+	"internal/policy":   {"internal/capability", "internal/fault", "internal/glob", "internal/money"},
 	"internal/schedule": {"internal/capability", "internal/policy"},
 	"internal/patch":    {"internal/fault", "internal/glob"},
 	"internal/run":      {"internal/fault", "internal/policy"},
@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	// 2 outside: each talks to one thing that is not ours.
 	"db/internal/bytea": {},
 	"db/internal/sqlc":  {"db/internal/bytea", "internal/policy", "internal/run"},
-	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/schedule", "internal/fault", "internal/secret", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
+	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/schedule", "internal/fault", "internal/money", "internal/secret", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
 	"internal/artifact": {"internal/fault"},
 	"internal/forge":    {"internal/fault", "internal/git"}, // the local forge is git and nothing else
 	"internal/git":      {"internal/egress", "internal/fault"},
@@ -63,13 +63,13 @@ var mayImport = map[string][]string{
 
 	// 4 face.
 	"web/ui": {"static"},
-	"web":    {"web/ui", "static", "internal/policy", "internal/run", "internal/patch"},
-	"handlers": {"internal/egress", "internal/secret", "internal/trail", "api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault",
+	"web":    {"web/ui", "static", "internal/money", "internal/policy", "internal/run", "internal/patch"},
+	"handlers": {"internal/egress", "internal/secret", "internal/trail", "api", "db", "internal/capability", "web", "web/ui", "static", "internal/feed", "internal/forge", "internal/artifact", "internal/wire", "internal/fault", "internal/money",
 		"internal/policy", "internal/run", "internal/evidence", "internal/patch", "internal/argv", "internal/loglines"},
 
 	// 5 wiring.
 	"internal/devmode": {"internal/egress", "internal/secret", "internal/argv", "db", "migrations", "internal/fault", "internal/policy", "internal/run", "internal/forge", "internal/git", "internal/oidc", "internal/pgserver", "internal/config", "internal/wire"},
-	"cmd/signalbox": {"handlers", "internal/egress", "internal/secret", "internal/checkpoint", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/wire",
+	"cmd/signalbox": {"handlers", "internal/egress", "internal/secret", "internal/checkpoint", "web", "migrations", "internal/git", "db", "internal/control", "internal/feed", "internal/forge", "internal/config", "internal/devmode", "internal/money", "internal/wire",
 		"internal/run", "internal/policy", "internal/evidence", "internal/artifact", "internal/loop", "internal/fault", "internal/argv", "internal/metrics", "internal/trail"},
 	"internal/workercmd":   {"internal/egress", "internal/trail", "internal/config", "internal/sandbox", "internal/wire", "internal/worker"},
 	"cmd/signalbox-worker": {"internal/sandbox", "internal/workercmd"},
@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 	// Test-only: no binary of the product links them.
 	"internal/agent/testagent":  {},
 	"internal/dbtest":           {"internal/dbtest/throwaway", "internal/pgserver", "migrations"},
-	"internal/dbtest/drive":     {"db", "internal/dbtest", "internal/patch", "internal/policy", "internal/run", "internal/fault"},
+	"internal/dbtest/drive":     {"db", "internal/dbtest", "internal/money", "internal/patch", "internal/policy", "internal/run", "internal/fault"},
 	"internal/dbtest/throwaway": {"internal/pgserver"},
 	"internal/dbtest/cluster":   {"internal/dbtest/throwaway"},
 	"internal/dbtest/gotest":    {},
@@ -111,11 +111,12 @@ var onlyIn = map[string][]string{
 	"github.com/prometheus":      {"internal/metrics"},
 	"go.opentelemetry.io":        {"internal/trail", "handlers", "internal/worker"},
 	"github.com/CycloneDX":       {"internal/sbom"},
+	"golang.org/x/text":          {"internal/money"},
 	"github.com/alecthomas/kong": {"cmd/signalbox", "internal/workercmd"},
 }
 
 // pure are the packages without I/O, clock and chance: what they need arrives as an argument.
-var pure = []string{"internal/capability", "internal/loglines", "internal/schedule", "internal/policy", "internal/patch", "internal/run", "internal/judge"}
+var pure = []string{"internal/capability", "internal/money", "internal/loglines", "internal/schedule", "internal/policy", "internal/patch", "internal/run", "internal/judge"}
 
 var impureImports = []string{"os", "os/exec", "net", "net/http", "database/sql", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "io/fs"}
 

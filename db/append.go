@@ -171,7 +171,7 @@ func (s *Store) checkBudget(ctx context.Context, h Holder) error {
 	if err != nil {
 		return fmt.Errorf("load usage: %w", err)
 	}
-	if overspent(r.Limits, u) == "" {
+	if overspent(r.Limits, u, s.money) == "" {
 		return nil
 	}
 	_, err = s.q.SignalBudget(ctx, s.pool, costExceeded(r.Limits, u), r.Tenant, r.ID)

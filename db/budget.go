@@ -225,7 +225,7 @@ func (s *Store) admissionFacts(ctx context.Context, h sqlc.DBTX, tenant uuid.UUI
 		if err != nil {
 			return fmt.Errorf("sum up what was spent today: %w", err)
 		}
-		f.SpentToday, f.DayLeft, f.NoSuchZone = cost.Reported+cost.Estimated, policy.Duration(ends.Sub(g.Now)), !known
+		f.SpentToday, f.Currency, f.DayLeft, f.NoSuchZone = cost.Reported+cost.Estimated, s.money, policy.Duration(ends.Sub(g.Now)), !known
 	}
 	return nil
 }

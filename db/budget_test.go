@@ -74,7 +74,7 @@ func TestQuotaIsExactUnderConcurrency(t *testing.T) {
 func TestDailyBudgetDefersUntilTheDayIsOver(t *testing.T) {
 	t.Parallel()
 	zone := got(time.LoadLocation("Asia/Jakarta"))(t)
-	w := newWorld(t, drive.Options{Policy: "version: thrifty-1\nlimits: {max_defer: 2d}\nprices: {acme: {m: {in_micros: 1000000, out_micros: 2000000}}}\nbudget: {daily_cents: 100, time_zone: Asia/Jakarta}\n"})
+	w := newWorld(t, drive.Options{Currency: "CHF", Policy: "version: thrifty-1\nlimits: {max_defer: 2d}\nprices: {acme: {m: {in_micros: 1000000, out_micros: 2000000}}}\nbudget: {daily_cents: 100, time_zone: Asia/Jakarta}\n"})
 	at := w.at(t, run.Executing)
 	spend := func(n int64, u db.Used) {
 		u.ProviderCalls = 2
@@ -87,9 +87,12 @@ func TestDailyBudgetDefersUntilTheDayIsOver(t *testing.T) {
 	}
 	spend(103, db.Used{Provider: "acme", Model: "m", InputTokens: 300_000, OutputTokens: 100_000})
 	ref := got(w.Run(t.Context(), drive.Ordinary()))(t)
-	var code string
+	var code, words string
 	var due time.Time
-	must(t, w.Owner.QueryRow(t.Context(), `SELECT p.code, a.due_at FROM policy_decisions p JOIN run_admissions a USING (run_id) WHERE run_id = $1`, ref.Run).Scan(&code, &due))
+	must(t, w.Owner.QueryRow(t.Context(), `SELECT p.code, p.decision::text, a.due_at FROM policy_decisions p JOIN run_admissions a USING (run_id) WHERE run_id = $1`, ref.Run).Scan(&code, &words, &due))
+	if !strings.Contains(words, "1.10\u00a0CHF of 1.00\u00a0CHF") {
+		t.Errorf("the decision does not name its amounts: %s", words)
+	}
 	y, m, d := time.Now().In(zone).Date()
 	if midnight := time.Date(y, m, d+1, 0, 0, 0, 0, zone); code != policy.CodeDailyBudget || due.Sub(midnight).Abs() > 5*time.Second {
 		t.Errorf("%s until %s, the day ends at %s", code, due, midnight)

@@ -52,7 +52,7 @@ func (s *Store) facts(ctx context.Context, h sqlc.DBTX, r run.Run, row sqlc.Run,
 		return f, err
 	}
 	f.Unresolved = known.Unresolved
-	spentFacts(r, row, now, known, &f)
+	s.spentFacts(r, row, now, known, &f)
 	if err := s.commandFacts(ctx, h, r, row, contract, in, &f); err != nil {
 		return f, err
 	}

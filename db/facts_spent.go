@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"signalbox/db/internal/sqlc"
+	"signalbox/internal/money"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
 )
 
 // spentFacts compares what the run used up with its snapshotted limits.
-func spentFacts(r run.Run, row sqlc.Run, now time.Time, k sqlc.FactsOfRunsRow, f *run.Facts) {
+func (s *Store) spentFacts(r run.Run, row sqlc.Run, now time.Time, k sqlc.FactsOfRunsRow, f *run.Facts) {
 	words := overspent(r.Limits, sqlc.RunSpentRow{InputTokens: k.InputTokens, OutputTokens: k.OutputTokens, ToolCalls: k.ToolCalls, AgentIterations: k.AgentIterations,
-		ToolMs: k.ToolMs, ProviderCalls: k.ProviderCalls, CostMicros: k.CostMicros, SandboxSeconds: k.SandboxSeconds, VerifierSeconds: k.VerifierSeconds})
+		ToolMs: k.ToolMs, ProviderCalls: k.ProviderCalls, CostMicros: k.CostMicros, SandboxSeconds: k.SandboxSeconds, VerifierSeconds: k.VerifierSeconds}, s.money)
 	active := time.Duration(row.ActiveMs) * time.Millisecond
 	if counts(r.State) {
 		active += now.Sub(row.StateSince)
@@ -48,8 +49,8 @@ func costExceeded(l run.Limits, u sqlc.RunSpentRow) bool {
 	return l.CostCents > 0 && u.CostMicros >= l.CostCents*10_000
 }
 
-// overspent says in words which limit is reached, or "".
-func overspent(l run.Limits, u sqlc.RunSpentRow) string {
+// overspent says in words which limit is reached, or ""; money is counted in that currency.
+func overspent(l run.Limits, u sqlc.RunSpentRow, in money.Currency) string {
 	for _, c := range []struct {
 		used, limit int64
 		what        string
@@ -57,11 +58,13 @@ func overspent(l run.Limits, u sqlc.RunSpentRow) string {
 		{u.InputTokens, l.TokensIn, "input tokens"}, {u.OutputTokens, l.TokensOut, "output tokens"},
 		{u.ToolCalls, int64(l.ToolCalls), "tool calls"}, {u.AgentIterations, int64(l.AgentIterations), "agent iterations"},
 		{u.ProviderCalls, l.ProviderCalls, "calls of the model's provider"},
-		{u.CostMicros, l.CostCents * 10_000, "millionths of the currency"},
 	} {
 		if c.limit > 0 && c.used >= c.limit {
 			return fmt.Sprintf("The run used %d %s; the limit is %d.", c.used, c.what, c.limit)
 		}
+	}
+	if costExceeded(l, u) {
+		return fmt.Sprintf("The run cost %s; the limit is %s.", in.Of(u.CostMicros), in.OfCents(l.CostCents))
 	}
 	for _, c := range []struct {
 		used  time.Duration

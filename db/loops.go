@@ -107,7 +107,7 @@ func (s *Store) reapFacts(ctx context.Context, l ExpiredLease, r run.Run, row sq
 		kind = run.GateBudget
 	}
 	f.Digest = s.revision(r, kind, row.Run.BaseCommit, l.Lease.ID.String())
-	spentFacts(r, row.Run, row.Now, known, &f)
+	s.spentFacts(r, row.Run, row.Now, known, &f)
 	return f, nil
 }
 

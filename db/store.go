@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"signalbox/db/internal/sqlc"
 	"signalbox/internal/fault"
+	"signalbox/internal/money"
 	"signalbox/internal/policy"
 	"signalbox/internal/secret"
 )
@@ -40,7 +42,9 @@ type Options struct {
 	Observer Observer
 	// Keys seal what is stored and shown to nobody; without one it is not stored.
 	Keys secret.Ring
-	Log  *slog.Logger
+	// Currency names amounts in the words of decisions; empty means USD.
+	Currency money.Currency
+	Log      *slog.Logger
 }
 
 // Timing is the server's lease arithmetic. All of it is measured by the
@@ -83,6 +87,7 @@ type Store struct {
 	q       *sqlc.Queries
 	keys    secret.Ring
 	timing  Timing
+	money   money.Currency
 	log     *slog.Logger
 	rules   policyCache
 	bell    bell
@@ -102,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, keys: o.Keys, q: sqlc.New(), timing: o.Timing.withDefaults(), log: o.Log, seen: o.Observer, draw: rand.Float64}
+	s := &Store{pool: pool, keys: o.Keys, q: sqlc.New(), timing: o.Timing.withDefaults(), money: cmp.Or(o.Currency, money.USD), log: o.Log, seen: o.Observer, draw: rand.Float64}
 	s.rules.log = o.Log
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -45,7 +45,7 @@ func wirePreview(d web.TaskPreviewData) wire.TaskPreview {
 		Queue: d.Wait.Queue, Ahead: d.Wait.Ahead, OldestAt: d.Wait.Oldest, CompletionsPerMinute: float32(d.Wait.Went), WorkerFree: d.Wait.AtOnce,
 		Message: words.Wait, Reason: d.Wait.Why,
 	}
-	shown.LastRuns = &wire.PreviewRuns{CostsMicros: d.Last.Costs, Unpriced: d.Last.Unpriced, ActiveSeconds: []int{}, Cost: words.Cost, Time: words.Time}
+	shown.LastRuns = &wire.PreviewRuns{Currency: string(d.Currency), CostsMicros: d.Last.Costs, Unpriced: d.Last.Unpriced, ActiveSeconds: []int{}, Cost: words.Cost, Time: words.Time}
 	if shown.LastRuns.CostsMicros == nil {
 		shown.LastRuns.CostsMicros = []int64{}
 	}

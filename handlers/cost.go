@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/db"
+	"signalbox/internal/money"
 	"signalbox/internal/typeid"
 	"signalbox/internal/wire"
 	"signalbox/web"
@@ -27,6 +28,7 @@ func (s *server) apiRunCost(w http.ResponseWriter, r *http.Request) error {
 		return wire.CostAmount{Actual: a.Actual, Estimated: a.Estimated, Maximum: a.Maximum}
 	}
 	answer := wire.RunCost{
+		Currency: string(s.currency),
 		TokensIn: amount(c.TokensIn), TokensOut: amount(c.TokensOut), ToolMs: amount(c.ToolMs), SandboxMs: amount(c.SandboxMs), CiMs: amount(c.CIMs),
 		ReviewMs: amount(c.ReviewMs), StorageBytes: amount(c.StorageBytes), ProviderCalls: amount(c.ProviderCalls),
 		ReportedMicros: c.Money.Reported, EstimatedMicros: c.Money.Estimated, UnpricedCalls: c.Money.UnknownCalls, MaxMicros: c.MaxMicros,
@@ -70,7 +72,7 @@ func (s *server) apiTenantCost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := wire.TenantCost{TimeZone: c.Zone, DailyMicros: c.DailyMicros, DayEndsAt: c.Ends.UTC(), Days: []wire.DayCost{}}
+	answer := wire.TenantCost{Currency: string(s.currency), TimeZone: c.Zone, DailyMicros: c.DailyMicros, DayEndsAt: c.Ends.UTC(), Days: []wire.DayCost{}}
 	for _, d := range c.Days {
 		answer.Days = append(answer.Days, wire.DayCost{Day: d.Day, TokensIn: d.TokensIn, TokensOut: d.TokensOut, ToolMs: d.ToolMs, ProviderCalls: d.ProviderCalls,
 			ReportedMicros: d.Reported, EstimatedMicros: d.Estimated, UnpricedCalls: d.UnknownCalls})
@@ -87,20 +89,19 @@ func unknownCost(calls int64) string {
 }
 
 // costWords says what a run cost in money, each kind of number for itself; empty where there is nothing to say.
-func costWords(c db.RunCost) string {
-	money := func(micros int64) string { return fmt.Sprintf("%.4f", float64(micros)/1e6) }
+func costWords(c db.RunCost, in money.Currency) string {
 	var parts []string
 	if c.Money.Reported > 0 {
-		parts = append(parts, money(c.Money.Reported)+" reported")
+		parts = append(parts, in.Of(c.Money.Reported).String()+" reported")
 	}
 	if c.Money.Estimated > 0 {
-		parts = append(parts, money(c.Money.Estimated)+" estimated")
+		parts = append(parts, in.Of(c.Money.Estimated).String()+" estimated")
 	}
 	if c.Money.UnknownCalls > 0 {
 		parts = append(parts, unknownCost(c.Money.UnknownCalls))
 	}
 	if len(parts) > 0 && c.MaxMicros > 0 {
-		parts = append(parts, "limit "+money(c.MaxMicros))
+		parts = append(parts, "limit "+in.Of(c.MaxMicros).String())
 	}
 	if c.ExceededAt != nil {
 		parts = append(parts, "reached at "+c.ExceededAt.UTC().Format("2006-01-02 15:04:05 MST"))

@@ -35,7 +35,7 @@ func TestBudgetGateShowsTheWork(t *testing.T) {
 		ProviderCalls: 2, CostMicros: new(int64(12_300))}).want(t, http.StatusOK)
 	l.do(t, wire.RunCommand{Command: wire.CmdStopped, Stopped: &wire.Stopped{Why: wire.StoppedBudget, Summary: "The budget is used up."}})
 	text := w.signedIn(t, ana).gateOf(t, l.as.RunId)
-	for _, want := range []string{"The work so far", "Waited in the queue", "The last 5 steps", "go <b>vet</b>", "go generate", "Attempt 1", "Cost by model", "0.0123 reported"} {
+	for _, want := range []string{"The work so far", "Waited in the queue", "The last 5 steps", "go <b>vet</b>", "go generate", "Attempt 1", "Cost by model", "0.0123 USD reported"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the gate lacks %q: %s", want, text)
 		}

@@ -115,8 +115,8 @@ func TestBudgetsShowWhatIsUsed(t *testing.T) {
 	w.signedIn(t, rita).submit(t, "Replace one word.")
 	w.waiting(t, w.worker(t, "one"))
 	text := mainText(admin.get(t, "/admin/budgets").page(t))
-	for _, want := range []string{"version bounded of the policy", "0.0000 of 12.3400", "(Europe/Zurich)", "Decisions that wait for a person Reached | 1 | 1 | admission.reviewers.open_gates", "Runs that wait for a worker | 0 | no bound | admission.quota.max_queued",
-		"Of one person at most 4 decisions and no bound pull requests", "Rita Requester | 0.0000 | 1 | 0", "acme/api | 0.0000 | 1 | 0"} {
+	for _, want := range []string{"version bounded of the policy", "0.00 USD of 12.34 USD", "(Europe/Zurich)", "Decisions that wait for a person Reached | 1 | 1 | admission.reviewers.open_gates", "Runs that wait for a worker | 0 | no bound | admission.quota.max_queued",
+		"Of one person at most 4 decisions and no bound pull requests", "Rita Requester | 0.00 USD | 1 | 0", "acme/api | 0.00 USD | 1 | 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("budgets do not say %q: %s", want, text)
 		}

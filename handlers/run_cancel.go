@@ -111,7 +111,7 @@ func (s *server) soFar(r *http.Request, info db.RunInfo, data *web.CancelPageDat
 		data.Spent = append(data.Spent, ui.Dur(max(active.Round(time.Second), time.Second))+" of work")
 	}
 	cost, err := s.store.RunCost(r.Context(), db.Ref{Tenant: info.Tenant, Run: info.ID})
-	if words := costWords(cost); words != "" {
+	if words := costWords(cost, s.currency); words != "" {
 		data.Spent = append(data.Spent, "cost "+words)
 	}
 	return err
@@ -233,7 +233,7 @@ func (s *server) ladder(ctx context.Context, info db.RunInfo) (l *web.Ladder, wa
 		if err != nil {
 			return nil, "", err
 		}
-		waste = fmt.Sprintf("It ended %s after the request; until then it used %d more tokens, at a cost of %.4f.", ui.Dur(l.Ended.Sub(c.At)), used.Tokens, float64(used.CostMicros)/1e6)
+		waste = fmt.Sprintf("It ended %s after the request; until then it used %d more tokens, at a cost of %s.", ui.Dur(l.Ended.Sub(c.At)), used.Tokens, s.currency.Of(used.CostMicros))
 	}
 	return l, waste, nil
 }

@@ -44,7 +44,7 @@ func (s *server) models(ctx context.Context, info db.RunInfo) (all []web.ModelUs
 			all = append(all, web.ModelUse{Model: m.Model})
 		}
 		last := &all[len(all)-1]
-		last.Lines = append(last.Lines, web.ModelLine{Source: m.Source, TokensIn: m.TokensIn, TokensOut: m.TokensOut, Calls: m.Calls, Micros: m.Micros, Unpriced: m.UnknownCalls})
+		last.Lines = append(last.Lines, web.ModelLine{Source: m.Source, TokensIn: m.TokensIn, TokensOut: m.TokensOut, Calls: m.Calls, Cost: s.currency.Of(m.Micros), Unpriced: m.UnknownCalls})
 	}
 	return all, len(rows) > maxModelRows, nil
 }

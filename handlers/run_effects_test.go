@@ -71,7 +71,7 @@ func TestEffectsOnThePage(t *testing.T) {
 	l.call(t, "POST", path+"/usage", wire.UsageReport{LeaseId: l.as.LeaseId, FencingToken: l.as.FencingToken, Sequence: 1, Model: "<i>m</i>", InputTokens: 12, OutputTokens: 3, ProviderCalls: 2, CostMicros: new(int64(12_300))}).want(t, http.StatusOK)
 	l.call(t, "POST", path+"/usage", wire.UsageReport{LeaseId: l.as.LeaseId, FencingToken: l.as.FencingToken, Sequence: 2, Model: "<i>m</i>", InputTokens: 5, ProviderCalls: 1}).want(t, http.StatusOK)
 	text := strings.Join(strings.Fields(b.get(t, path).page(t).Find("section[aria-labelledby=models]").Text()), " ")
-	for _, want := range []string{"<i>m</i>", "0.0123 reported 12 tokens in, 3 out, 2 calls", "cost unknown for 1 call 5 tokens in, 0 out, 1 call"} {
+	for _, want := range []string{"<i>m</i>", "0.0123 USD reported 12 tokens in, 3 out, 2 calls", "cost unknown for 1 call 5 tokens in, 0 out, 1 call"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the cost by model lacks %q: %s", want, text)
 		}

@@ -198,7 +198,7 @@ func (s *server) export(r *http.Request, info db.RunInfo, most int64) (runExport
 	if err != nil {
 		return doc, err
 	}
-	doc.Cost = costWords(cost)
+	doc.Cost = costWords(cost, s.currency)
 	return doc, s.unsecretParts(r, &doc)
 }
 

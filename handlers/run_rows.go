@@ -22,7 +22,7 @@ func (s *server) runRows(r *http.Request, runs []db.RunInfo) ([]web.RunRow, erro
 		if usual.Runs >= web.EnoughRuns {
 			row.Usual = usual.Active
 		}
-		row.Cost = web.RunCost{Reported: cost.Reported, Estimated: cost.Estimated, UnknownCalls: cost.UnknownCalls}
+		row.Cost = web.RunCost{Reported: s.currency.Of(cost.Reported), Estimated: s.currency.Of(cost.Estimated), UnknownCalls: cost.UnknownCalls}
 		rows = append(rows, row)
 	}
 	return rows, nil

@@ -192,7 +192,7 @@ func (s *server) runFacts(ctx context.Context, info db.RunInfo) (web.RunFacts, e
 	if info.Patch != nil {
 		f.PatchDigest, f.PatchRevision, f.Files, f.Added, f.Removed = info.Patch.Digest, info.Patch.Revision, info.Patch.Files, info.Patch.Added, info.Patch.Removed
 	}
-	f.Cost, f.Uses = costWords(cost), uses(cost)
+	f.Cost, f.Uses = costWords(cost, s.currency), uses(cost)
 	if f.Models, f.MoreModels, err = s.models(ctx, info); err != nil {
 		return f, err
 	}

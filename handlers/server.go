@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"signalbox/internal/fault"
 	"signalbox/internal/feed"
 	"signalbox/internal/forge"
+	"signalbox/internal/money"
 	"signalbox/internal/patch"
 	"signalbox/internal/trail"
 	"signalbox/static"
@@ -70,7 +72,9 @@ type Options struct {
 	Rates Rates
 	// Proxies are the addresses of reverse proxies whose X-Forwarded-For is believed; none where clients connect themselves.
 	Proxies []netip.Prefix
-	Log     *slog.Logger
+	// Currency is what costs are counted in; empty means USD.
+	Currency money.Currency
+	Log      *slog.Logger
 }
 
 // Subject is a person as an OpenID provider knows them.
@@ -102,6 +106,7 @@ type server struct {
 	live       liveRuns
 	rates      rates
 	proxies    []netip.Prefix
+	currency   money.Currency
 	scanner    *patch.Scanner
 
 	routeByOperation map[string]route
@@ -146,7 +151,7 @@ func New(o Options) (*Handler, error) {
 	s := &server{
 		store: o.Store, hub: o.Hub, artifacts: o.Artifacts, forge: o.Forge, log: o.Log, doc: doc, publicURL: u,
 		hosts: append([]string{strings.ToLower(u.Host)}, o.Hosts...), devPeople: o.DevPeople, admin: o.Admin, admit: o.Admit, served: o.Served, vitals: o.Vitals, auditFault: o.AuditFault,
-		version: o.Version, tracer: o.Tracer, providers: newProviders(o.ProviderAllow), scanner: patch.NewScanner(), rates: newRates(o.Rates), proxies: o.Proxies,
+		version: o.Version, tracer: o.Tracer, providers: newProviders(o.ProviderAllow), scanner: patch.NewScanner(), rates: newRates(o.Rates), proxies: o.Proxies, currency: cmp.Or(o.Currency, money.USD),
 		closing: make(chan struct{}), routeByOperation: map[string]route{},
 	}
 	if s.log == nil {

@@ -49,7 +49,7 @@ func (s *server) foreseen(r *http.Request, spec db.TaskSpec) (web.TaskPreviewDat
 	}
 	data := web.TaskPreviewData{
 		Now: time.Now().UTC(), Foreseen: found.Foreseen, Refused: found.Refused, Chosen: spec.Repository != uuid.Nil, Approvers: found.Approvers,
-		Barred: found.RequesterMayNot, Limits: found.Rules.Limits,
+		Barred: found.RequesterMayNot, Limits: found.Rules.Limits, Currency: s.currency,
 	}
 	if q := found.Place; q != nil {
 		data.Wait = web.PreviewWait{Queue: q.Queue, Ahead: q.Ahead, Oldest: q.Oldest, Went: q.Went, AtOnce: q.Free, Why: q.Why}

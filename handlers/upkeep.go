@@ -24,9 +24,9 @@ func (s *server) getAdminBudgets(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data := web.BudgetsPageData{
-		Shell: s.shell(r), Version: b.Version, Zone: b.Zone, Ends: b.Ends, Reported: b.Spent.Reported, Estimated: b.Spent.Estimated, UnknownCalls: b.Spent.UnknownCalls,
-		DailyMicros: b.DailyMicros, RunLimits: runLimits(b.Limits), GatesOfOne: b.Reviewers.OpenGatesOfOne, PullsOfOne: b.Reviewers.OpenPullsOfOne,
-		People: usedRows(b.People), Repositories: usedRows(b.Repositories), Shown: usedShown,
+		Shell: s.shell(r), Version: b.Version, Zone: b.Zone, Ends: b.Ends, Spent: s.currency.Of(b.Spent.Reported + b.Spent.Estimated),
+		Estimated: s.currency.Of(b.Spent.Estimated), UnknownCalls: b.Spent.UnknownCalls, Daily: s.currency.Of(b.DailyMicros), RunLimits: s.runLimits(b.Limits), GatesOfOne: b.Reviewers.OpenGatesOfOne, PullsOfOne: b.Reviewers.OpenPullsOfOne,
+		People: s.usedRows(b.People), Repositories: s.usedRows(b.Repositories), Shown: usedShown,
 	}
 	for _, x := range b.Bounds {
 		data.Bounds = append(data.Bounds, web.BoundRow{Words: x.Words, Path: x.Path, Have: x.Have, Most: x.Most})
@@ -34,16 +34,16 @@ func (s *server) getAdminBudgets(w http.ResponseWriter, r *http.Request) error {
 	return s.render(w, r, http.StatusOK, web.BudgetsPage(data))
 }
 
-func usedRows(all []db.UsedBy) []web.UsedRow {
+func (s *server) usedRows(all []db.UsedBy) []web.UsedRow {
 	var out []web.UsedRow
 	for _, u := range all {
-		out = append(out, web.UsedRow{Name: u.Name, Micros: u.Micros, Gates: u.Gates, Pulls: u.Pulls})
+		out = append(out, web.UsedRow{Name: u.Name, Spent: s.currency.Of(u.Micros), Gates: u.Gates, Pulls: u.Pulls})
 	}
 	return out
 }
 
 // runLimits are the limits on spending that a run starts with.
-func runLimits(l policy.Limits) []web.LimitRow {
+func (s *server) runLimits(l policy.Limits) []web.LimitRow {
 	var out []web.LimitRow
 	count := func(words, path string, n int64, written string) {
 		if n == 0 {
@@ -53,7 +53,7 @@ func runLimits(l policy.Limits) []web.LimitRow {
 	}
 	whole := func(words, path string, n int64) { count(words, path, n, strconv.FormatInt(n, 10)) }
 	span := func(words, path string, d policy.Duration) { count(words, path, int64(d), ui.Dur(d.Std())) }
-	count("Cost", "cost_cents", l.CostCents, web.Money(l.CostCents*10_000))
+	count("Cost", "cost_cents", l.CostCents, s.currency.OfCents(l.CostCents).String())
 	whole("Tokens in", "tokens_in", l.TokensIn)
 	whole("Tokens out", "tokens_out", l.TokensOut)
 	whole("Calls of the model's provider", "provider_calls", l.ProviderCalls)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"signalbox/internal/money"
 	"signalbox/web/ui"
 )
 
@@ -16,9 +17,10 @@ type ModelUse struct {
 
 // ModelLine is a model's use as far as its numbers come from one source.
 type ModelLine struct {
-	Source                  string // reported, estimated or unknown
-	TokensIn, TokensOut     int64
-	Calls, Micros, Unpriced int64 // Unpriced calls have a cost that nobody knows; it is not 0
+	Source              string // reported, estimated or unknown
+	TokensIn, TokensOut int64
+	Cost                money.Amount
+	Calls, Unpriced     int64 // Unpriced calls have a cost that nobody knows; it is not 0
 }
 
 func (m ModelUse) name() string {
@@ -31,7 +33,7 @@ func (m ModelUse) name() string {
 func (l ModelLine) cost() string {
 	switch l.Source {
 	case "reported", "estimated":
-		return fmt.Sprintf("%.4f %s", float64(l.Micros)/1e6, l.Source)
+		return l.Cost.String() + " " + l.Source
 	}
 	return "cost unknown for " + ui.Count(int(l.Unpriced), "call", "calls")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"signalbox/internal/money"
 	"signalbox/internal/policy"
 	"signalbox/web"
 )
@@ -84,7 +85,7 @@ func pages(t *testing.T) map[string]templ.Component {
 			Shell: shell(), Run: publishingRow(), MustGiveReason: true, IdempotencyKey: "K3",
 			Stays: []string{"The plan and the patch.", "All logs."},
 			Goes:  []string{"The sandbox and its workspace.", "2 min 10 s of work in attempt 1."},
-			Stage: "Opening pull request, attempt 1 of 3", Spent: []string{"2 min 10 s of work", "cost 0.4100 reported"}, External: []string{"Pull request #7 and its branch agent/x/y"},
+			Stage: "Opening pull request, attempt 1 of 3", Spent: []string{"2 min 10 s of work", "cost " + money.USD.Of(410_000).String() + " reported"}, External: []string{"Pull request #7 and its branch agent/x/y"},
 			Pull: &web.PullRef{Number: 7, Title: goal, State: "OPEN", Href: web.PullURL("7"), Branch: "agent/x/y"},
 		}),
 		"cancel_refused": web.CancelPage(web.CancelPageData{

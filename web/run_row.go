@@ -5,22 +5,31 @@ import (
 	"math"
 	"time"
 
+	"signalbox/internal/money"
 	"signalbox/web/ui"
 )
 
-// RunCost is what a run cost by where its number comes from, in millionths of the currency. The three are never one sum.
-type RunCost struct{ Reported, Estimated, UnknownCalls int64 }
+// RunCost is what a run cost by where its number comes from. The three are never one sum.
+type RunCost struct {
+	Reported, Estimated money.Amount
+	UnknownCalls        int64
+}
+
+// none says that no model was called.
+func (c RunCost) none() bool {
+	return c.Reported.Micros == 0 && c.Estimated.Micros == 0 && c.UnknownCalls == 0
+}
 
 // parts are the cost in a list, none where no model was called.
 func (c RunCost) parts() (parts []string) {
-	if c == (RunCost{}) {
+	if c.none() {
 		return nil
 	}
-	if c.Reported > 0 || c.Estimated == 0 && c.UnknownCalls == 0 {
-		parts = append(parts, Money(c.Reported))
+	if c.Reported.Micros > 0 || c.Estimated.Micros == 0 && c.UnknownCalls == 0 {
+		parts = append(parts, c.Reported.String())
 	}
-	if c.Estimated > 0 {
-		parts = append(parts, Money(c.Estimated)+" estimated")
+	if c.Estimated.Micros > 0 {
+		parts = append(parts, c.Estimated.String()+" estimated")
 	}
 	if c.UnknownCalls > 0 {
 		if parts == nil {

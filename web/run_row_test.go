@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/internal/money"
 )
 
 func TestUsualWords(t *testing.T) {
@@ -26,12 +28,13 @@ func TestUsualWords(t *testing.T) {
 // Reported, estimated and unknown are never one number.
 func TestRunCostWords(t *testing.T) {
 	t.Parallel()
+	const eur = money.Currency("EUR")
 	for want, c := range map[string]RunCost{
-		"":                 {},
-		"0.1000":           {Reported: 100_000},
-		"0.1000 estimated": {Estimated: 100_000},
-		"unknown":          {UnknownCalls: 3},
-		"0.1000 + 0.2000 estimated + part unknown": {100_000, 200_000, 1},
+		"":                        {},
+		"0.10\u00a0EUR":           {Reported: eur.Of(100_000)},
+		"0.10\u00a0EUR estimated": {Estimated: eur.Of(100_000)},
+		"unknown":                 {UnknownCalls: 3},
+		"0.10\u00a0EUR + 0.20\u00a0EUR estimated + part unknown": {eur.Of(100_000), eur.Of(200_000), 1},
 	} {
 		if got := strings.Join(c.parts(), " + "); got != want {
 			t.Errorf("%+v is %q, want %q", c, got, want)

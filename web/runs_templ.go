@@ -1140,7 +1140,7 @@ func runTable(rows []RunRow, now time.Time, columns tableColumns) templ.Componen
 						}
 					}
 				}
-				if r.Cost == (RunCost{}) {
+				if r.Cost.none() {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 107, "<span class=\"muted\">—</span>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

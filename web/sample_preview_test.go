@@ -3,6 +3,7 @@ package web_test
 import (
 	"time"
 
+	"signalbox/internal/money"
 	"signalbox/internal/policy"
 	"signalbox/web"
 )
@@ -12,7 +13,7 @@ func samplePreview(risk policy.Risk) web.TaskPreviewData {
 	f := policy.Facts{Repository: repo, Requester: "user_rita", RequesterRoles: []policy.Role{policy.RoleRequester}, Risk: risk, Mode: policy.ModePRCreated}
 	r := policy.Default()
 	return web.TaskPreviewData{
-		Now: now, Foreseen: policy.Foresee(r, f), Chosen: true, Limits: r.Limits,
+		Now: now, Foreseen: policy.Foresee(r, f), Chosen: true, Limits: r.Limits, Currency: money.USD,
 		Approvers: map[policy.GateKind][]string{policy.GatePlan: {"Ana Approver", "Ben Approver"}, policy.GatePatch: {"Ana Approver", "Ben Approver"}},
 		Barred:    "Nothing was approved: you asked for this change, so another person must approve it.",
 		Wait:      web.PreviewWait{Queue: "default", Ahead: 3, Oldest: ago(4 * time.Minute), Went: 0.5, Why: "Every worker that can take it is busy (2 workers). It is number 4 in line for acme."},

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/money"
 	"signalbox/internal/patch"
 	"signalbox/web"
 )
@@ -85,7 +86,7 @@ func sampleFacts() web.RunFacts {
 		Base: "main", BaseCommit: "9f1c2b7ad03e", PolicyVersion: "3", SameWorker: false, Verdict: "pass", Confidence: "0.92",
 		Risk: "MEDIUM", RiskReasons: []string{"changes internal/http, a protected path"}, PlanDigest: digest, PatchDigest: digest, PatchRevision: 2, Files: 3, Added: 16, Removed: 3, FencingToken: 48,
 		Models: []web.ModelUse{
-			{Model: "vendor/large-1", Lines: []web.ModelLine{{Source: "estimated", TokensIn: 400, TokensOut: 90, Calls: 1, Micros: 2100}, {Source: "reported", TokensIn: 81_200, TokensOut: 9300, Calls: 14, Micros: 412_300}}},
+			{Model: "vendor/large-1", Lines: []web.ModelLine{{Source: "estimated", TokensIn: 400, TokensOut: 90, Calls: 1, Cost: money.USD.Of(2100)}, {Source: "reported", TokensIn: 81_200, TokensOut: 9300, Calls: 14, Cost: money.USD.Of(412_300)}}},
 			{Lines: []web.ModelLine{{Source: "unknown", TokensIn: 5, Calls: 1, Unpriced: 1}}},
 		}, MoreModels: true,
 	}
@@ -286,7 +287,7 @@ func sampleRows() []web.RunRow {
 		rows[i].Active, rows[i].Usual = active*time.Minute, 10*time.Minute
 	}
 	rows[4].Usual = 0
-	rows[0].Cost, rows[1].Cost, rows[3].Cost = web.RunCost{Reported: 110_000}, web.RunCost{UnknownCalls: 2}, web.RunCost{Reported: 90_000, Estimated: 40_000, UnknownCalls: 1}
+	rows[0].Cost, rows[1].Cost, rows[3].Cost = web.RunCost{Reported: money.USD.Of(110_000)}, web.RunCost{UnknownCalls: 2}, web.RunCost{Reported: money.USD.Of(90_000), Estimated: money.USD.Of(40_000), UnknownCalls: 1}
 	return rows
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/money"
 	"signalbox/internal/policy"
 	"signalbox/web/ui"
 )
@@ -24,6 +25,7 @@ type TaskPreviewData struct {
 	Approvers map[policy.GateKind][]string
 	Barred    string
 	Limits    policy.Limits
+	Currency  money.Currency
 	Wait      PreviewWait
 	Last      PreviewRuns
 }
@@ -176,7 +178,7 @@ func (w PreviewWait) expected(now time.Time) string {
 }
 
 // cost says what the repository's last runs cost, as a range.
-func (r PreviewRuns) cost() string {
+func (r PreviewRuns) cost(in money.Currency) string {
 	n := len(r.Costs)
 	if n < EnoughRuns {
 		return fmt.Sprintf("Not enough data: %s of this repository finished with a known cost, and %d are needed.", ui.Count(n, "run", "runs"), EnoughRuns) + r.unpriced()
@@ -185,7 +187,7 @@ func (r PreviewRuns) cost() string {
 		return fmt.Sprintf("The last %d finished runs of this repository cost nothing.", n) + r.unpriced()
 	}
 	return fmt.Sprintf("%s to %s, by the last %d finished runs of this repository; the middle one cost %s.",
-		Money(r.Costs[0]), Money(r.Costs[n-1]), n, Money(r.Costs[n/2])) + r.unpriced()
+		in.Of(r.Costs[0]), in.Of(r.Costs[n-1]), n, in.Of(r.Costs[n/2])) + r.unpriced()
 }
 
 func (r PreviewRuns) unpriced() string {
@@ -208,10 +210,7 @@ func (r PreviewRuns) worked() string {
 func (d TaskPreviewData) bounds() string {
 	words := fmt.Sprintf("%s, %s, %s of work", ui.Count(d.Limits.MaxRuns, "run", "runs"), ui.Count(d.Limits.MaxAttempts, "attempt a run", "attempts a run"), ui.Dur(d.Limits.RunTimeout.Std()))
 	if d.Limits.CostCents > 0 {
-		words += ", " + Money(d.Limits.CostCents*10_000) + " of cost"
+		words += ", " + d.Currency.OfCents(d.Limits.CostCents).String() + " of cost"
 	}
 	return words + "."
 }
-
-// Money writes millionths of the installation's currency, which has no name here.
-func Money(micros int64) string { return fmt.Sprintf("%.4f", float64(micros)/1e6) }

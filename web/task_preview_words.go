@@ -36,7 +36,7 @@ func (d TaskPreviewData) Words() PreviewWords {
 		w.Barred = d.barred()
 	}
 	if d.begins() {
-		w.Wait, w.Cost, w.Time, w.Bounds = d.Wait.expected(d.Now), d.Last.cost(), d.Last.worked(), d.bounds()
+		w.Wait, w.Cost, w.Time, w.Bounds = d.Wait.expected(d.Now), d.Last.cost(d.Currency), d.Last.worked(), d.bounds()
 	}
 	return w
 }

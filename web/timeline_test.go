@@ -160,7 +160,7 @@ func TestEffectsAndModels(t *testing.T) {
 		t.Errorf("an effect with a long identity has %d bytes", n)
 	}
 	models := strings.Join(strings.Fields(page.Find("section[aria-labelledby=models]").Text()), " ")
-	for _, w := range []string{"vendor/large-1", "0.0021 estimated 400 tokens in, 90 out, 1 call", "0.4123 reported 81200 tokens in, 9300 out, 14 calls", "model not namedcost unknown for 1 call 5 tokens in, 0 out, 1 call", "More models were used"} {
+	for _, w := range []string{"vendor/large-1", "0.0021 USD estimated 400 tokens in, 90 out, 1 call", "0.4123 USD reported 81200 tokens in, 9300 out, 14 calls", "model not namedcost unknown for 1 call 5 tokens in, 0 out, 1 call", "More models were used"} {
 		if !strings.Contains(models, w) {
 			t.Errorf("the cost by model lacks %q: %s", w, models)
 		}

@@ -3,6 +3,7 @@ package web
 import (
 	"time"
 
+	"signalbox/internal/money"
 	"signalbox/web/ui"
 )
 
@@ -12,10 +13,11 @@ type BudgetsPageData struct {
 	Version string
 	Zone    string
 	Ends    time.Time // of today
-	// Spent and UnknownCalls are today's; DailyMicros is what a day may cost, 0 for no bound.
-	Reported, Estimated, UnknownCalls, DailyMicros int64
-	Bounds                                         []BoundRow
-	RunLimits                                      []LimitRow
+	// Spent, Estimated (a part of Spent) and UnknownCalls are today's; Daily is what a day may cost, 0 for no bound.
+	Spent, Estimated, Daily money.Amount
+	UnknownCalls            int64
+	Bounds                  []BoundRow
+	RunLimits               []LimitRow
 	// GatesOfOne and PullsOfOne bound each person; 0: no bound.
 	GatesOfOne, PullsOfOne int
 	People, Repositories   []UsedRow
@@ -24,12 +26,12 @@ type BudgetsPageData struct {
 
 // spentToday goes on after the amount: of how much, and how well it is known.
 func spentToday(d BudgetsPageData) string {
-	words := " of " + Money(d.DailyMicros)
-	if d.DailyMicros == 0 {
+	words := " of " + d.Daily.String()
+	if d.Daily.Micros == 0 {
 		words = " without a bound (the policy names none under budget.daily_cents)"
 	}
-	if d.Estimated > 0 {
-		words += ", " + Money(d.Estimated) + " of it estimated"
+	if d.Estimated.Micros > 0 {
+		words += ", " + d.Estimated.String() + " of it estimated"
 	}
 	if d.UnknownCalls > 0 {
 		words += "; what " + ui.Count(int(d.UnknownCalls), "call", "calls") + " cost is not known"
@@ -49,7 +51,7 @@ type LimitRow struct{ Words, Path, Value string }
 // UsedRow is one person or repository.
 type UsedRow struct {
 	Name         string
-	Micros       int64
+	Spent        money.Amount
 	Gates, Pulls int
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"signalbox/internal/money"
 	"signalbox/web"
 )
 
@@ -13,13 +14,13 @@ func upkeepPages() map[string]templ.Component {
 	limits := []web.LimitRow{{Words: "Cost", Path: "limits.cost_cents", Value: "no bound"}, {Words: "Sandboxes", Path: "limits.sandbox_time", Value: "4 h"}}
 	return map[string]templ.Component{
 		"budgets": web.BudgetsPage(web.BudgetsPageData{
-			Shell: adminShell(), Version: "policy-7", Zone: "Europe/Zurich", Ends: now.Add(9 * time.Hour), Reported: 4_100_000, Estimated: 900_000, UnknownCalls: 3, DailyMicros: 20_000_000,
+			Shell: adminShell(), Version: "policy-7", Zone: "Europe/Zurich", Ends: now.Add(9 * time.Hour), Spent: money.USD.Of(5_000_000), Estimated: money.USD.Of(900_000), UnknownCalls: 3, Daily: money.USD.Of(20_000_000),
 			Bounds:    []web.BoundRow{{Words: "Runs that are under way", Path: "admission.quota.max_active", Have: 12, Most: 12}, {Words: "Pull requests that are open", Path: "admission.reviewers.open_pulls", Have: 3}},
 			RunLimits: limits, GatesOfOne: 5, Shown: 1,
-			People:       []web.UsedRow{{Name: "Rita Requester", Micros: 4_000_000, Gates: 2, Pulls: 1}, {Name: "Ana Approver", Micros: 1_000_000}},
-			Repositories: []web.UsedRow{{Name: repo, Micros: 5_000_000, Gates: 2, Pulls: 1}},
+			People:       []web.UsedRow{{Name: "Rita Requester", Spent: money.USD.Of(4_000_000), Gates: 2, Pulls: 1}, {Name: "Ana Approver", Spent: money.USD.Of(1_000_000)}},
+			Repositories: []web.UsedRow{{Name: repo, Spent: money.USD.Of(5_000_000), Gates: 2, Pulls: 1}},
 		}),
-		"budgets_unused": web.BudgetsPage(web.BudgetsPageData{Shell: adminShell(), Version: "default", Zone: "UTC", Ends: now.Add(9 * time.Hour), RunLimits: limits}),
+		"budgets_unused": web.BudgetsPage(web.BudgetsPageData{Shell: adminShell(), Version: "default", Zone: "UTC", Ends: now.Add(9 * time.Hour), Spent: money.USD.Of(0), RunLimits: limits}),
 		"retention": web.RetentionPage(web.RetentionPageData{Shell: adminShell(), Rows: []web.RetentionRow{
 			{What: "Audit log", Stored: "41 rows", Kept: "without end", Due: "nothing", Source: "the schema: no role of the server may delete a row"},
 			{What: "Answers to requests, for repeats", Stored: "812", Kept: "7 days", Due: "3", Source: "this version of the program"},

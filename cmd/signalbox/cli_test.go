@@ -49,7 +49,7 @@ func newShell(t *testing.T) *shell {
 	go func() {
 		ended <- serveProduct(ctx, product{Listener: listener, Log: slog.New(slog.DiscardHandler), Config: config.Server{
 			PublicURL: s.url, DatabaseURL: config.NewSecret(d.EngineURL), DatabaseAppURL: config.NewSecret(d.AppURL), ArtifactURL: "file://" + filepath.Join(t.TempDir(), "blobs"),
-			SessionKey: config.NewSecret(strings.Repeat("k", 32)), ReaperTick: 100 * time.Millisecond, ShutdownGrace: 5 * time.Second,
+			SessionKey: config.NewSecret(strings.Repeat("k", 32)), Currency: "CHF", ReaperTick: 100 * time.Millisecond, ShutdownGrace: 5 * time.Second,
 		}})
 	}()
 	t.Cleanup(func() {
@@ -157,7 +157,7 @@ func TestCommandLine(t *testing.T) {
 	if out := rita.ok("task", "list", "--mine"); !strings.Contains(out, task.Id) || strings.Contains(out, "\x1b") {
 		t.Errorf("task list lacks the task, or sends control characters to the terminal: %q", out)
 	}
-	if out := rita.ok("task", "preview", "--repository", "acme/api", "--title", "t", "--goal", "-"); !strings.Contains(out, "Policy would") || !strings.Contains(out, "Patch: 1 approval by the role approver") || !strings.Contains(out, "at most") {
+	if out := rita.ok("task", "preview", "--repository", "acme/api", "--title", "t", "--goal", "-"); !strings.Contains(out, "Policy would") || !strings.Contains(out, "Patch: 1 approval by the role approver") || !strings.Contains(out, "at most") || !strings.Contains(out, "10.00\u00a0CHF of cost") {
 		t.Errorf("task preview: %s", out)
 	}
 	ana.no("needs the role requester", "task", "preview", "--repository", "acme/api", "--title", "t", "--goal", "g")
@@ -168,6 +168,10 @@ func TestCommandLine(t *testing.T) {
 	}
 	if out := rita.ok("run", "events", id); !strings.Contains(out, "QUEUED") {
 		t.Errorf("run events: %s", out)
+	}
+	// R-COST-1: amounts are in the currency that the server counts in.
+	if out := rita.ok("run", "cost", id); strings.Count(out, " 0.00\u00a0CHF") != 2 || !strings.Contains(out, " 10.00\u00a0CHF") {
+		t.Errorf("run cost: %s", out)
 	}
 	rita.no("has not stored a patch", "run", "patch", id)
 	if out := rita.ok("run", "cancel", id, "--reason", "a test"); !strings.Contains(out, "CANCELLED") {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"signalbox/internal/money"
 	"signalbox/internal/wire"
 )
 
@@ -33,7 +34,7 @@ func (c runCostCmd) Run(ctx context.Context, t terminal) error {
 func showCost(w io.Writer, c wire.RunCost) {
 	count := func(n int64) string { return fmt.Sprint(n) }
 	span := func(ms int64) string { return (time.Duration(ms) * time.Millisecond).Round(time.Second).String() }
-	money := func(micros int64) string { return fmt.Sprintf("%.4f", float64(micros)/1e6) }
+	in := money.Currency(c.Currency)
 	for _, d := range []struct {
 		name string
 		of   wire.CostAmount
@@ -51,13 +52,13 @@ func showCost(w io.Writer, c wire.RunCost) {
 		}
 		line(w, d.name, text)
 	}
-	line(w, "reported", money(c.ReportedMicros))
-	line(w, "estimated", money(c.EstimatedMicros))
+	line(w, "reported", in.Of(c.ReportedMicros).String())
+	line(w, "estimated", in.Of(c.EstimatedMicros).String())
 	if c.UnpricedCalls > 0 {
 		line(w, "unknown", fmt.Sprintf("the cost of %d model calls", c.UnpricedCalls))
 	}
 	if c.MaxMicros > 0 {
-		line(w, "limit", money(c.MaxMicros))
+		line(w, "limit", in.Of(c.MaxMicros).String())
 	}
 	if !c.ExceededAt.IsZero() {
 		line(w, "limit reached", c.ExceededAt.UTC().Format(time.RFC3339))

@@ -128,7 +128,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 	}
 	counted := metrics.New(version(), p.Log)
 	store, err := db.Open(ctx, db.Options{
-		URL: cfg.DatabaseURL.Reveal(), AppURL: cfg.DatabaseAppURL.Reveal(), Log: p.Log, MaxConns: 24, Keys: keys, Observer: counted.Observer(),
+		URL: cfg.DatabaseURL.Reveal(), AppURL: cfg.DatabaseAppURL.Reveal(), Log: p.Log, MaxConns: 24, Keys: keys, Currency: cfg.Currency, Observer: counted.Observer(),
 		Timing: db.Timing{LeaseTTL: cfg.LeaseTTL, CancelGrace: cfg.CancelGrace, BackoffScale: cfg.BackoffScale},
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func serveProduct(ctx context.Context, p product) (err error) {
 		Admin:  handlers.Subject{Issuer: cfg.Issuer, Subject: cfg.AdminSubject},
 		Tracer: tracer, Served: counted.Served, Vitals: counted.Read, Version: strings.TrimSuffix(version(), "+changes"),
 		AuditFault: auditFault(points),
-		Proxies:    cfg.Proxies, Rates: handlers.Rates{Requests: bound(cfg.RequestsPerMinute), Logins: bound(cfg.LoginsPerMinute)},
+		Proxies:    cfg.Proxies, Currency: cfg.Currency, Rates: handlers.Rates{Requests: bound(cfg.RequestsPerMinute), Logins: bound(cfg.LoginsPerMinute)},
 		Admit: func() {
 			for _, l := range loops {
 				if l.Name == "admission" {

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"time"
 
+	"signalbox/internal/money"
 	"signalbox/internal/secret"
 )
 
@@ -50,6 +51,8 @@ type Server struct {
 	AuditCheckpoints string   `env:"SIGNALBOX_AUDIT_CHECKPOINTS" doc:"Folder outside the database for signed ends of the audit log, one a minute where there is something new; empty for none. Keep it where whoever can write to the database cannot."`
 	AuditKey         Secret   `env:"SIGNALBOX_AUDIT_KEY" doc:"Key that signs them: the base64 of 32 random bytes (openssl rand -base64 32)."`
 	AuditOldKeys     []string `env:"SIGNALBOX_AUDIT_OLD_KEYS" doc:"Public keys, as signalbox audit key prints them, that signed before the key was changed; separated by commas. A checkpoint by a key that is neither of these nor SIGNALBOX_AUDIT_KEY is an alarm."`
+
+	Currency money.Currency `env:"SIGNALBOX_CURRENCY" default:"USD" doc:"Currency that prices, costs and budgets are counted in, a code of ISO 4217. Amounts are shown with it and never converted: choose it before the first run."`
 
 	LeaseTTL      time.Duration `env:"SIGNALBOX_LEASE_TTL" default:"30s" min:"1s" doc:"A worker that has not been heard of for this long has lost its lease."`
 	ReaperTick    time.Duration `env:"SIGNALBOX_REAPER_TICK" default:"1s" min:"10ms" doc:"Pause between two looks for what has run out."`

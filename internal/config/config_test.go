@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/config"
+	"signalbox/internal/money"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/configuration.md")
@@ -41,6 +42,9 @@ func TestDefaults(t *testing.T) {
 	}
 	if c.LeaseTTL != 30*time.Second || c.ReaperTick != time.Second || c.CancelGrace != 10*time.Second || c.BackoffScale != 1 {
 		t.Errorf("times are %s, %s, %s and factor %v", c.LeaseTTL, c.ReaperTick, c.CancelGrace, c.BackoffScale)
+	}
+	if c.Currency != money.USD {
+		t.Errorf("currency %s", c.Currency)
 	}
 	if c.Addr != "127.0.0.1:8080" || c.LogLevel != slog.LevelInfo {
 		t.Errorf("address %s, level %s", c.Addr, c.LogLevel)
@@ -75,6 +79,7 @@ func TestEveryProblemNamesItsVariable(t *testing.T) {
 		{"metrics address", map[string]string{"SIGNALBOX_METRICS_ADDR": "9090"}, []string{"SIGNALBOX_METRICS_ADDR", "host:port"}},
 		{"proxies", map[string]string{"SIGNALBOX_TRUSTED_PROXIES": "10.0.0.1"}, []string{"SIGNALBOX_TRUSTED_PROXIES", "192.0.2.7/32"}},
 		{"public address with a path", map[string]string{"SIGNALBOX_PUBLIC_URL": "https://a.example/x"}, []string{"SIGNALBOX_PUBLIC_URL"}},
+		{"no currency", map[string]string{"SIGNALBOX_CURRENCY": "dollars"}, []string{`SIGNALBOX_CURRENCY is "dollars": want a currency code of ISO 4217`}},
 		{"short key", map[string]string{"SIGNALBOX_SESSION_KEY": "short-key-value"}, []string{"SIGNALBOX_SESSION_KEY has 15 characters"}},
 		{"short old key", map[string]string{"SIGNALBOX_SESSION_KEY_OLD": "short-key-value"}, []string{"SIGNALBOX_SESSION_KEY_OLD has 15 characters"}},
 		{"checkpoints that nobody signs", map[string]string{"SIGNALBOX_AUDIT_CHECKPOINTS": "/x"}, []string{"SIGNALBOX_AUDIT_KEY"}},

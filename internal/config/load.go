@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"signalbox/internal/money"
 )
 
 // fileSuffix makes of a secret's variable the one that names a file with the secret in it.
@@ -86,6 +88,12 @@ func parse(field reflect.Value, text string, tag reflect.StructTag) error {
 			return fmt.Errorf("want one of %s", strings.Join(allowed, ", "))
 		}
 		*v = text
+	case *money.Currency:
+		c, err := money.ParseCurrency(text)
+		if err != nil {
+			return err
+		}
+		*v = c
 	case *Secret:
 		*v = NewSecret(text)
 	case *[]string:

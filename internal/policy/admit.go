@@ -126,7 +126,7 @@ const lookAgain = Duration(30 * time.Second)
 func (r Rules) putOff(f Facts) (code, words string, after Duration) {
 	if most := r.Budget.DailyCents; most > 0 && f.SpentToday >= most*10_000 {
 		words := fmt.Sprintf("The tenant spent %s of %s today; policy %s begins new work tomorrow, in %s.",
-			cents(f.SpentToday/10_000), cents(most), r.Version, f.DayLeft.Std().Round(time.Minute))
+			f.Currency.Of(f.SpentToday), f.Currency.OfCents(most), r.Version, f.DayLeft.Std().Round(time.Minute))
 		if f.NoSuchZone {
 			words += fmt.Sprintf(" The day is that of UTC, because there is no time zone %q; a new version of the policy can name another.", r.Budget.TimeZone)
 		}
@@ -200,8 +200,6 @@ func (r Rules) rates(f Facts) []count {
 		{CodeWrites, int64(f.WritesWaiting), int64(x.WritesWaiting), "transitions wait for the database"},
 	}
 }
-
-func cents(n int64) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }
 
 // ClaimDecision says whether one worker may take one queue item.
 type ClaimDecision struct {

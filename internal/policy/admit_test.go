@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/internal/fault"
+	"signalbox/internal/money"
 	"signalbox/internal/policy"
 )
 
@@ -52,9 +53,9 @@ func TestAdmissionWeighs(t *testing.T) {
 		},
 			policy.Defer, policy.CodeIncident, time.Minute, "Incident"},
 		"daily budget": {func(_ *policy.Rules, f *policy.Facts) {
-			f.SpentToday, f.DayLeft = 1_000_000, policy.Duration(7*time.Hour)
+			f.SpentToday, f.Currency, f.DayLeft = 1_000_000, money.USD, policy.Duration(7*time.Hour)
 		},
-			policy.Defer, policy.CodeDailyBudget, 7 * time.Hour, "1.00 of 1.00 today"},
+			policy.Defer, policy.CodeDailyBudget, 7 * time.Hour, "1.00\u00a0USD of 1.00\u00a0USD today"},
 		"provider":        {func(_ *policy.Rules, f *policy.Facts) { f.ProviderOff = policy.Duration(40 * time.Second) }, policy.Defer, policy.CodeProviderOff, 40 * time.Second, "fast asked to slow down"},
 		"queue quota":     {func(_ *policy.Rules, f *policy.Facts) { f.Queued = 2 }, policy.Defer, policy.CodeQueueQuota, 30 * time.Second, "2 runs of the tenant wait"},
 		"active quota":    {func(_ *policy.Rules, f *policy.Facts) { f.Active = 3 }, policy.Defer, policy.CodeActiveQuota, 30 * time.Second, "allows 3"},

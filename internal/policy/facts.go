@@ -1,5 +1,7 @@
 package policy
 
+import "signalbox/internal/money"
+
 // Facts are what the server established itself about one task, run and
 // result. Every zero value is the cautious one: no verification, no clean
 // scan, no budget, no switch. They are stored with the decision (R-FAIL-8).
@@ -24,17 +26,19 @@ type Facts struct {
 	CapacityWords string `json:"capacity_words,omitempty"` // why there is no room now; empty: there is
 
 	// What an installation counted at admission, for the tenant and, with Own, for the requester alone.
-	Queued       int      `json:"queued,omitempty"`
-	Active       int      `json:"active,omitempty"`
-	OpenGates    int      `json:"open_gates,omitempty"`
-	OwnGates     int      `json:"own_gates,omitempty"`
-	OpenPulls    int      `json:"open_pulls,omitempty"`
-	OwnPulls     int      `json:"own_pulls,omitempty"`
-	SpentToday   int64    `json:"spent_today,omitempty"`  // millionths of the currency
-	DayLeft      Duration `json:"day_left,omitempty"`     // until the tenant's day is over
-	NoSuchZone   bool     `json:"no_such_zone,omitempty"` // the policy's time zone is not known, so the day is that of UTC
-	ProviderOff  Duration `json:"provider_off,omitempty"`
-	NoLiveWorker bool     `json:"no_live_worker,omitempty"`
+	Queued     int   `json:"queued,omitempty"`
+	Active     int   `json:"active,omitempty"`
+	OpenGates  int   `json:"open_gates,omitempty"`
+	OwnGates   int   `json:"own_gates,omitempty"`
+	OpenPulls  int   `json:"open_pulls,omitempty"`
+	OwnPulls   int   `json:"own_pulls,omitempty"`
+	SpentToday int64 `json:"spent_today,omitempty"` // millionths of the currency
+	// Currency is what the installation counts in; empty in records of a time before it was named.
+	Currency     money.Currency `json:"currency,omitempty"`
+	DayLeft      Duration       `json:"day_left,omitempty"`     // until the tenant's day is over
+	NoSuchZone   bool           `json:"no_such_zone,omitempty"` // the policy's time zone is not known, so the day is that of UTC
+	ProviderOff  Duration       `json:"provider_off,omitempty"`
+	NoLiveWorker bool           `json:"no_live_worker,omitempty"`
 
 	// What an installation measured at admission, where policy bounds a rate.
 	ProviderTokens  int64 `json:"provider_tokens,omitempty"`  // of the route's provider, in the last minute

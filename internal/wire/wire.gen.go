@@ -1778,7 +1778,7 @@ type Limits struct {
 	// MaxChangedFiles Files in a patch.
 	MaxChangedFiles int `json:"max_changed_files,omitempty,omitzero"`
 
-	// MaxCostMicros Millionths of the policy's currency.
+	// MaxCostMicros Millionths of the installation's currency.
 	MaxCostMicros int64 `json:"max_cost_micros,omitempty,omitzero"`
 
 	// MaxDiffLines Added and removed lines in a patch.
@@ -2288,6 +2288,9 @@ type PreviewRuns struct {
 	// CostsMicros Costs of those of which all is known, in millionths of the currency, the cheapest first.
 	CostsMicros []int64 `json:"costs_micros"`
 
+	// Currency What money is counted in, a code of ISO 4217.
+	Currency string `json:"currency"`
+
 	// Time The time to expect; a sentence. Absent where too little is known.
 	Time string `json:"time,omitempty,omitzero"`
 
@@ -2708,10 +2711,13 @@ type RunCommand struct {
 	VerificationStarted  *VerificationStarted  `json:"verification_started,omitempty"`
 }
 
-// RunCost What a run cost and may cost. Times in milliseconds, money in millionths of the installation's currency.
+// RunCost What a run cost and may cost. Times in milliseconds, money in millionths of the currency.
 type RunCost struct {
 	// CiMs One dimension of cost.
 	CiMs CostAmount `json:"ci_ms"`
+
+	// Currency What money is counted in, a code of ISO 4217.
+	Currency string `json:"currency"`
 
 	// EstimatedMicros Money that was only estimated.
 	EstimatedMicros int64 `json:"estimated_micros"`
@@ -3134,8 +3140,11 @@ type TaskPreviewAdmission string
 // TaskState The last four are terminal.
 type TaskState string
 
-// TenantCost What the tenant's work cost by day. Money in millionths of the installation's currency.
+// TenantCost What the tenant's work cost by day. Money in millionths of the currency.
 type TenantCost struct {
+	// Currency What money is counted in, a code of ISO 4217.
+	Currency string `json:"currency"`
+
 	// DailyMicros The daily budget; absent where there is none.
 	DailyMicros int64 `json:"daily_micros,omitempty,omitzero"`
 

@@ -21,6 +21,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/internal/dbtest"
+	"signalbox/internal/money"
 	"signalbox/internal/patch"
 	"signalbox/internal/policy"
 	"signalbox/internal/run"
@@ -40,6 +41,8 @@ type Options struct {
 	Tenant string
 	// MaxConns of the store's pool; 0 means 8.
 	MaxConns int32
+	// Currency of the store; empty means the product's default.
+	Currency money.Currency
 	// Store is used instead of a new one.
 	Store *db.Store
 }
@@ -102,7 +105,7 @@ func New(t testing.TB, d dbtest.Database, o Options) *World {
 	}
 	t.Cleanup(w.Owner.Close)
 	if w.Store == nil {
-		if w.Store, err = db.Open(ctx, db.Options{URL: d.EngineURL, AppURL: d.AppURL, Timing: o.Timing, MaxConns: o.MaxConns}); err != nil {
+		if w.Store, err = db.Open(ctx, db.Options{URL: d.EngineURL, AppURL: d.AppURL, Timing: o.Timing, MaxConns: o.MaxConns, Currency: o.Currency}); err != nil {
 			t.Fatalf("drive: %v", err)
 		}
 		t.Cleanup(w.Store.Close)
