@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	// 2 outside: each talks to one thing that is not ours.
 	"db/internal/bytea": {},
 	"db/internal/sqlc":  {"db/internal/bytea", "internal/policy", "internal/run"},
-	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/coalesce", "internal/schedule", "internal/fault", "internal/money", "internal/secret", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
+	"db":                {"db/internal/bytea", "db/internal/sqlc", "migrations", "internal/campaign", "internal/coalesce", "internal/glob", "internal/schedule", "internal/fault", "internal/money", "internal/secret", "internal/policy", "internal/run", "internal/evidence", "internal/patch"},
 	"internal/artifact": {"internal/fault"},
 	"internal/forge":    {"internal/fault", "internal/git"}, // the local forge is git and nothing else
 	"internal/git":      {"internal/egress", "internal/fault"},

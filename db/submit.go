@@ -144,7 +144,7 @@ func newTask(in Request, spec TaskSpec, rules policy.Rules, now time.Time) (*tas
 	}
 	return newTaskMove(sqlc.Task{ID: typeid.New(), TenantID: in.Tenant, RepositoryID: spec.Repository, Kind: kind, Title: spec.Title, Goal: spec.Goal,
 		BaseRef: spec.BaseRef, Mode: string(spec.Contract.Mode), Risk: spec.Contract.Risk, Contract: contract, ContractDigest: digest,
-		AgentProfile: spec.AgentProfile, ParentTaskID: spec.Parent, TemplateID: spec.Template, RequestedBy: requester, Priority: int16(spec.Priority),
+		AgentProfile: spec.AgentProfile, ParentTaskID: spec.Parent, TemplateID: spec.Template, CampaignID: spec.Campaign, RequestedBy: requester, Priority: int16(spec.Priority),
 		MaxRuns: int32(max(rules.Limits.MaxRuns, 1)), CreatedAt: now, UpdatedAt: now}), nil
 }
 

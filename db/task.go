@@ -26,6 +26,8 @@ type TaskSpec struct {
 	AgentProfile string
 	Parent       *uuid.UUID
 	Template     *uuid.UUID
+	// Campaign that the task is a target of.
+	Campaign *uuid.UUID
 	// Kind is ordinary, feedback or follow_up; empty means ordinary.
 	Kind string
 	// Priority orders the task's runs among others' of its tenant: -5 to 5.

@@ -1,10 +1,10 @@
 -- name: InsertTask :exec
 -- Whole, as all events of its first transaction left it.
 INSERT INTO tasks (id, tenant_id, repository_id, kind, title, goal, base_ref, mode, risk, contract, contract_digest, agent_profile,
-    parent_task_id, template_id, requested_by, state, version, max_runs, runs_used, active_run_id, auto_run, reason, reason_words, priority,
+    parent_task_id, template_id, campaign_id, requested_by, state, version, max_runs, runs_used, active_run_id, auto_run, reason, reason_words, priority,
     created_at, updated_at)
 SELECT t.id, t.tenant_id, t.repository_id, t.kind, t.title, t.goal, t.base_ref, t.mode, t.risk, t.contract, t.contract_digest,
-    t.agent_profile, t.parent_task_id, t.template_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.auto_run,
+    t.agent_profile, t.parent_task_id, t.template_id, t.campaign_id, t.requested_by, t.state, t.version, t.max_runs, t.runs_used, t.active_run_id, t.auto_run,
     t.reason, t.reason_words, t.priority, t.created_at, t.updated_at
 FROM json_populate_record(NULL::tasks, @task::json) t;
 

@@ -1,8 +1,9 @@
 package campaign
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -241,13 +242,16 @@ func (c Campaign) Launched() bool {
 
 // sameWork reports whether two specs ask the same of a target.
 func sameWork(a, b Spec) bool {
-	return a.Goal == b.Goal && a.Title == b.Title && a.Agent == b.Agent && a.Mode == b.Mode && a.Risk == b.Risk && slices.Equal(a.Verification, b.Verification) &&
-		slices.Equal(a.Constraints, b.Constraints)
+	x, errX := a.Contract.Digest()
+	y, errY := b.Contract.Digest()
+	return errX == nil && errY == nil && x == y && a.Goal == b.Goal && a.Title == b.Title && a.Agent == b.Agent
 }
 
 // sameFleet reports whether two specs have the same targets in the same waves.
 func sameFleet(a, b Spec) bool {
-	return reflect.DeepEqual(a.Targets, b.Targets) && a.Completes == b.Completes &&
+	x, errX := json.Marshal(a.Targets) // an empty list and none are the same
+	y, errY := json.Marshal(b.Targets)
+	return errX == nil && errY == nil && bytes.Equal(x, y) && a.Completes == b.Completes &&
 		slices.EqualFunc(a.Waves, b.Waves, func(x, y Wave) bool { return x.Kind == y.Kind && x.Size == y.Size })
 }
 

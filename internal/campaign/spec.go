@@ -21,23 +21,21 @@ const (
 
 // Spec is what a campaign is to do, and within which limits. Each change of it is a new version; a version never changes.
 type Spec struct {
-	Name string `yaml:"name" json:"name"`
+	Name string `json:"name"`
 	// Goal is a template: {{name}} is replaced by the target's variable of that name.
-	Goal string `yaml:"goal" json:"goal"`
+	Goal string `json:"goal"`
 	// Title of each task, a template likewise; empty: the campaign's name.
-	Title string `yaml:"title" json:"title,omitempty"`
+	Title string `json:"title,omitempty"`
 	// Agent is the agent profile; empty: the repository's own.
-	Agent        string    `yaml:"agent" json:"agent,omitempty"`
-	Mode         run.Mode  `yaml:"mode" json:"mode"`
-	Risk         string    `yaml:"risk" json:"risk"`
-	Verification []string  `yaml:"verification" json:"verification,omitempty"` // empty: the repository's own
-	Constraints  []string  `yaml:"constraints" json:"constraints,omitempty"`
-	Completes    Completes `yaml:"completes_when" json:"completes_when"`
-	Targets      Targets   `yaml:"targets" json:"targets"`
-	Waves        []Wave    `yaml:"waves" json:"waves"`
-	Stop         Stop      `yaml:"stop" json:"stop"`
-	Limits       Limits    `yaml:"limits" json:"limits"`
-	Windows      Windows   `yaml:"windows" json:"windows"`
+	Agent string `json:"agent,omitempty"`
+	// Contract is what each task allows and asks for.
+	Contract  run.Contract `json:"contract"`
+	Completes Completes    `json:"completes_when"`
+	Targets   Targets      `json:"targets"`
+	Waves     []Wave       `json:"waves"`
+	Stop      Stop         `json:"stop"`
+	Limits    Limits       `json:"limits"`
+	Windows   Windows      `json:"windows"`
 }
 
 // Completes says when a target is done: when its pull request is opened, or only when it is merged.
@@ -52,24 +50,24 @@ const (
 // Targets says which repositories take part.
 type Targets struct {
 	// Repositories by name, with the variables of each.
-	List []Listed `yaml:"list" json:"list,omitempty"`
+	List []Listed `json:"list,omitempty"`
 	// Match are globs over the names of registered repositories; a list and a query add up.
-	Match []string `yaml:"match" json:"match,omitempty"`
+	Match []string `json:"match,omitempty"`
 	// Exclude are globs of names that never take part, each with the reason.
-	Exclude []Exclusion `yaml:"exclude" json:"exclude,omitempty"`
+	Exclude []Exclusion `json:"exclude,omitempty"`
 }
 
 // Listed is one repository of a list.
 type Listed struct {
-	Repository string            `yaml:"repository" json:"repository"`
-	Owner      string            `yaml:"owner" json:"owner,omitempty"`
-	Vars       map[string]string `yaml:"vars" json:"vars,omitempty"`
+	Repository string            `json:"repository"`
+	Owner      string            `json:"owner,omitempty"`
+	Vars       map[string]string `json:"vars,omitempty"`
 }
 
 // Exclusion keeps repositories out.
 type Exclusion struct {
-	Match  string `yaml:"match" json:"match"`
-	Reason string `yaml:"reason" json:"reason"`
+	Match  string `json:"match"`
+	Reason string `json:"reason"`
 }
 
 // WaveKind is what a wave is for.
@@ -84,14 +82,14 @@ const (
 
 // Wave is one step from the canary to all.
 type Wave struct {
-	Kind WaveKind `yaml:"kind" json:"kind"`
+	Kind WaveKind `json:"kind"`
 	// Size is how many targets it has, or which share of all; of full it is what is left.
-	Size Amount `yaml:"size" json:"size"`
+	Size Amount `json:"size"`
 	// Concurrency is how many targets may be at work at once; 0: the campaign's.
-	Concurrency int       `yaml:"concurrency" json:"concurrency,omitempty"`
-	Promotion   Promotion `yaml:"promotion" json:"promotion"`
+	Concurrency int       `json:"concurrency,omitempty"`
+	Promotion   Promotion `json:"promotion"`
 	// Soak is how long after the last target's end a promotion by rule waits.
-	Soak Span `yaml:"soak" json:"soak,omitempty"`
+	Soak Span `json:"soak,omitempty"`
 }
 
 // Promotion says who lets the next wave begin.
@@ -106,29 +104,29 @@ const (
 // Stop is the rule that pauses a campaign by itself (ux.md 5.4, rule 1).
 type Stop struct {
 	// Rate is the highest share of failures among the last finished ones, in percent.
-	Rate float64 `yaml:"rate" json:"rate"`
+	Rate float64 `json:"rate"`
 	// Last is over how many finished targets the rate is taken.
-	Last int `yaml:"last" json:"last"`
+	Last int `json:"last"`
 	// Sample is how many must have finished before a rate counts.
-	Sample int `yaml:"sample" json:"sample"`
+	Sample int `json:"sample"`
 	// First is how many failures pause before there is a sample.
-	First int `yaml:"first" json:"first"`
+	First int `json:"first"`
 	// Counts are outcomes that count as failures beside FAILED.
-	Counts []Outcome `yaml:"counts" json:"counts,omitempty"`
+	Counts []Outcome `json:"counts,omitempty"`
 }
 
 // Limits bound what goes on at once and in all.
 type Limits struct {
-	Concurrency int `yaml:"concurrency" json:"concurrency"`
+	Concurrency int `json:"concurrency"`
 	// Tolerance is how many failures are accepted in all, or which share of the targets. No more than tolerance left + 1 are at work
 	// at once, so that it is passed by one at most (StackSets' STRICT_FAILURE_TOLERANCE).
-	Tolerance Amount `yaml:"tolerance" json:"tolerance"`
+	Tolerance Amount `json:"tolerance"`
 	// BudgetMicros is what all may cost, in millionths of the currency; 0: no bound.
-	BudgetMicros int64 `yaml:"budget_micros" json:"budget_micros,omitempty"`
+	BudgetMicros int64 `json:"budget_micros,omitempty"`
 	// PullsPerHour bounds how many pull requests are opened in any hour; 0: no bound.
-	PullsPerHour int `yaml:"pulls_per_hour" json:"pulls_per_hour,omitempty"`
+	PullsPerHour int `json:"pulls_per_hour,omitempty"`
 	// OpenPerOwner bounds the open pull requests of one owner; 0: no bound.
-	OpenPerOwner int `yaml:"open_per_owner" json:"open_per_owner,omitempty"`
+	OpenPerOwner int `json:"open_per_owner,omitempty"`
 }
 
 // Amount is a number, "5", or a share of all, "10%".
@@ -168,7 +166,7 @@ func (s Span) valid() bool {
 // Default are the values of what a spec does not say.
 func Default() Spec {
 	return Spec{
-		Mode: run.ModePRCreated, Risk: "LOW", Completes: WhenOpened,
+		Contract: run.Contract{Mode: run.ModePRCreated, Risk: "LOW"}, Completes: WhenOpened,
 		Waves: []Wave{
 			{Kind: Canary, Size: "5", Promotion: ByHand},
 			{Kind: Ramp, Size: "20%", Promotion: ByHand},

@@ -9,18 +9,18 @@ import (
 // Windows are the times in which targets are started, in one named zone. Without any, it is always time.
 type Windows struct {
 	// Zone is an IANA name; empty: UTC.
-	Zone string `yaml:"zone" json:"zone,omitempty"`
+	Zone string `json:"zone,omitempty"`
 	// Open are the windows of a week.
-	Open []Window `yaml:"open" json:"open,omitempty"`
+	Open []Window `json:"open,omitempty"`
 }
 
 // Window is a stretch of some days of the week, by the clock on the wall of its zone.
 type Window struct {
 	// Days are "mon" to "sun"; none: every day.
-	Days []string `yaml:"days" json:"days,omitempty"`
+	Days []string `json:"days,omitempty"`
 	// From and To are "09:00" and "17:30"; To is not part of it. From after To passes midnight.
-	From string `yaml:"from" json:"from"`
-	To   string `yaml:"to" json:"to"`
+	From string `json:"from"`
+	To   string `json:"to"`
 }
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}

@@ -70,6 +70,7 @@ func Loops(s *db.Store, o Options) []*loop.Loop {
 		{Name: "task clocks", Every: o.Slow, RunOnce: (&TaskClocks{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "reconciler", Every: o.Slow, RunOnce: (&Reconciler{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "relay", Every: o.Tick, RunOnce: (&Relay{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
+		{Name: "campaigns", Every: o.Tick, RunOnce: (&Campaigns{Store: s, Log: o.Log}).RunOnce, Log: o.Log},
 		{Name: "sweeper", Every: o.Slow, RunOnce: (&Sweeper{Store: s}).RunOnce, Log: o.Log},
 	}
 	loops = append(loops, &loop.Loop{Name: "secrets", Every: time.Hour, RunOnce: s.Reseal, Log: o.Log})

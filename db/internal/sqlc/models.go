@@ -116,6 +116,82 @@ type BypassReview struct {
 	Note       string     `json:"note"`
 }
 
+type Campaign struct {
+	ID            uuid.UUID  `json:"id"`
+	TenantID      uuid.UUID  `json:"tenant_id"`
+	Name          string     `json:"name"`
+	State         string     `json:"state"`
+	Version       int64      `json:"version"`
+	SpecVersion   int32      `json:"spec_version"`
+	ProvenVersion int32      `json:"proven_version"`
+	Wave          int32      `json:"wave"`
+	WaveSince     *time.Time `json:"wave_since"`
+	PauseBy       string     `json:"pause_by"`
+	PauseCause    string     `json:"pause_cause"`
+	PauseUntil    *time.Time `json:"pause_until"`
+	ResumeTo      string     `json:"resume_to"`
+	RuleSince     *time.Time `json:"rule_since"`
+	AcceptedAt    *time.Time `json:"accepted_at"`
+	LaunchBy      string     `json:"launch_by"`
+	CancelRunning bool       `json:"cancel_running"`
+	CreatedBy     uuid.UUID  `json:"created_by"`
+	CreatedAt     time.Time  `json:"created_at"`
+	StateSince    time.Time  `json:"state_since"`
+	LaunchedAt    *time.Time `json:"launched_at"`
+	EndedAt       *time.Time `json:"ended_at"`
+}
+
+type CampaignEvent struct {
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	CampaignID uuid.UUID  `json:"campaign_id"`
+	Seq        int64      `json:"seq"`
+	Kind       string     `json:"kind"`
+	ActorKind  string     `json:"actor_kind"`
+	ActorID    string     `json:"actor_id"`
+	ActorName  string     `json:"actor_name"`
+	FromState  string     `json:"from_state"`
+	ToState    string     `json:"to_state"`
+	TargetID   *uuid.UUID `json:"target_id"`
+	Reason     string     `json:"reason"`
+	At         time.Time  `json:"at"`
+}
+
+type CampaignSpec struct {
+	TenantID   uuid.UUID       `json:"tenant_id"`
+	CampaignID uuid.UUID       `json:"campaign_id"`
+	Version    int32           `json:"version"`
+	Spec       json.RawMessage `json:"spec"`
+	MadeBy     uuid.UUID       `json:"made_by"`
+	MadeAt     time.Time       `json:"made_at"`
+}
+
+type CampaignTarget struct {
+	ID           uuid.UUID       `json:"id"`
+	TenantID     uuid.UUID       `json:"tenant_id"`
+	CampaignID   uuid.UUID       `json:"campaign_id"`
+	RepositoryID uuid.UUID       `json:"repository_id"`
+	Ordinal      int32           `json:"ordinal"`
+	Wave         int32           `json:"wave"`
+	Owner        string          `json:"owner"`
+	Vars         json.RawMessage `json:"vars"`
+	Why          string          `json:"why"`
+	Stage        string          `json:"stage"`
+	Outcome      string          `json:"outcome"`
+	SpecVersion  int32           `json:"spec_version"`
+	Attempt      int32           `json:"attempt"`
+	TaskID       *uuid.UUID      `json:"task_id"`
+	Instruction  string          `json:"instruction"`
+	Reason       string          `json:"reason"`
+	Signature    string          `json:"signature"`
+	Sample       string          `json:"sample"`
+	StartedAt    *time.Time      `json:"started_at"`
+	EndedAt      *time.Time      `json:"ended_at"`
+	OpenedAt     *time.Time      `json:"opened_at"`
+	PullOpen     bool            `json:"pull_open"`
+	CancelAsked  bool            `json:"cancel_asked"`
+	MovedAt      time.Time       `json:"moved_at"`
+}
+
 type ControlHeartbeat struct {
 	OnlyOne   bool      `json:"only_one"`
 	BeatAt    time.Time `json:"beat_at"`

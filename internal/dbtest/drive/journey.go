@@ -35,6 +35,14 @@ func (w *World) To(ctx context.Context, s run.State) (At, error) {
 	return at, err
 }
 
+// Carry drives a run that waits in the queue to a state, as To does with one of its own.
+func (w *World) Carry(ctx context.Context, ref db.Ref, s run.State) error {
+	if err := w.drive(ctx, &At{Ref: ref}, s); err != nil {
+		return err
+	}
+	return w.Is(ctx, ref, s)
+}
+
 // Is holds that the run is in the state.
 func (w *World) Is(ctx context.Context, ref db.Ref, s run.State) error {
 	info, err := w.Store.RunInfo(ctx, ref.Tenant, ref.Run)
