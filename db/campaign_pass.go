@@ -179,7 +179,7 @@ func stands(row *sqlc.CampaignTargetsRow, completes campaign.Completes, now time
 	if stage != campaign.Ended {
 		t.EndedAt = nil
 	}
-	t.Signature, t.Sample, t.Reason = "", "", ""
+	t.Cause, t.Sample, t.Reason = "", "", ""
 	if outcome.Leftover() && outcome != campaign.NoOutcome {
 		t.Reason = row.FailureSummary
 		if t.Reason == "" {
@@ -189,7 +189,7 @@ func stands(row *sqlc.CampaignTargetsRow, completes campaign.Completes, now time
 		if text == "" {
 			text = row.FailureSummary
 		}
-		t.Signature, t.Sample = campaign.Signature(text), cut(text, 2000)
+		t.Cause, t.Sample = campaign.Signature(text), cut(text, 2000)
 	}
 	return before.Stage != t.Stage || before.Outcome != t.Outcome || before.PullOpen != t.PullOpen
 }
@@ -282,7 +282,7 @@ func (s *Store) run(ctx context.Context, row sqlc.Campaign, c campaign.Campaign,
 		// It would be refused again: the target ends, and says why.
 		return true, s.targetGot(ctx, row, e.target, func(t *sqlc.CampaignTarget) {
 			t.Stage, t.Outcome, t.Reason, t.EndedAt = string(campaign.Ended), string(campaign.Rejected), fault.Sentence(err), new(time.Now())
-			t.Signature = campaign.Signature(t.Reason)
+			t.Cause = campaign.Signature(t.Reason)
 		})
 	default:
 		return false, err

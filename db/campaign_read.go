@@ -38,13 +38,13 @@ type CampaignTarget struct {
 	Why, Reason      string
 	Attempt          int
 	// Task of the last attempt and the newest run of it; zero before.
-	Task, Run         uuid.UUID
-	TaskState         run.TaskState
-	PullState         string
-	Instruction       string
-	Signature, Sample string
-	CostMicros        int64
-	MovedAt           time.Time
+	Task, Run     uuid.UUID
+	TaskState     run.TaskState
+	PullState     string
+	Instruction   string
+	Cause, Sample string
+	CostMicros    int64
+	MovedAt       time.Time
 }
 
 // CampaignEvent is one line of a campaign's history.
@@ -103,7 +103,7 @@ func (s *Store) CampaignTargets(ctx context.Context, tenant, id uuid.UUID) ([]Ca
 	for _, r := range rows {
 		t := r.CampaignTarget
 		out = append(out, CampaignTarget{Target: asTarget(r), ID: t.ID, RepositoryID: t.RepositoryID, Why: t.Why, Reason: t.Reason, Attempt: int(t.Attempt), Task: value(t.TaskID), Run: r.RunID,
-			TaskState: run.TaskState(r.TaskState), PullState: r.PullState, Instruction: t.Instruction, Signature: t.Signature, Sample: t.Sample, CostMicros: r.Micros, MovedAt: t.MovedAt})
+			TaskState: run.TaskState(r.TaskState), PullState: r.PullState, Instruction: t.Instruction, Cause: t.Cause, Sample: t.Sample, CostMicros: r.Micros, MovedAt: t.MovedAt})
 	}
 	return out, nil
 }

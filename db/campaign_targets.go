@@ -138,7 +138,7 @@ func (h *heldCampaign) rerun(ctx context.Context) error {
 func (h *heldCampaign) again(i int, instruction string) {
 	t := &h.loaded[i].CampaignTarget
 	t.Stage, t.Outcome, t.TaskID, t.Instruction = string(campaign.Waiting), "", nil, instruction
-	t.Reason, t.Signature, t.Sample, t.EndedAt, t.OpenedAt, t.PullOpen, t.CancelAsked = "", "", "", nil, nil, false, false
+	t.Reason, t.Cause, t.Sample, t.EndedAt, t.OpenedAt, t.PullOpen, t.CancelAsked = "", "", "", nil, nil, false, false
 	h.changed[i] = true
 }
 
@@ -146,8 +146,8 @@ func (h *heldCampaign) again(i int, instruction string) {
 type TargetsOrder struct {
 	Campaign uuid.UUID
 	Targets  []uuid.UUID
-	// Signature chooses the failures of one cause instead.
-	Signature string
+	// Cause chooses the failures of one cause instead.
+	Cause string
 	// Outcomes chooses what ended so instead.
 	Outcomes []campaign.Outcome
 	// Reason of an exclusion, Instruction of a retry.
@@ -158,8 +158,8 @@ func (o TargetsOrder) names(t sqlc.CampaignTarget) bool {
 	switch {
 	case len(o.Targets) > 0:
 		return slices.Contains(o.Targets, t.ID)
-	case o.Signature != "":
-		return t.Signature == o.Signature
+	case o.Cause != "":
+		return t.Cause == o.Cause
 	default:
 		return slices.Contains(o.Outcomes, campaign.Outcome(t.Outcome))
 	}

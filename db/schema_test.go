@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"signalbox/db"
+	"signalbox/internal/campaign"
 	"signalbox/internal/dbtest/drive"
 	"signalbox/internal/fault"
 	"signalbox/internal/policy"
@@ -90,6 +91,8 @@ func TestWordListsAreTheCodesOwn(t *testing.T) {
 		"worker_boots_isolation_check": {string(policy.IsolationProcess), string(policy.IsolationBwrap), string(policy.IsolationContainer)},
 
 		"hints_dismissed_hint_check": words(db.Hints()),
+		"campaigns_state_check":      words(campaign.States()), "campaigns_pause_by_check": words(campaign.PauseBys(), ""),
+		"campaign_targets_stage_check": words(campaign.Stages()), "campaign_targets_outcome_check": words(campaign.Outcomes(), ""),
 
 		// Lists of states within the invariants.
 		"runs_terminal_check": terminal, "runs_finished_check": terminal, "runs_work_check": where(run.State.NeedsWork),
@@ -107,7 +110,7 @@ func TestWordListsAreTheCodesOwn(t *testing.T) {
 	own := map[string]bool{"api_tokens_kind_check": true, "forges_kind_check": true, "tasks_kind_check": true, "runs_stop_signal_check": true,
 		"artifacts_kind_check": true, "patches_scan_check": true, "usages_source_check": true, "fact_sequences_kind_check": true,
 		"feedback_source_check": true, "operations_kind_check": true, "operations_outcome_check": true, "decisions_channel_check": true,
-		"attestations_state_check": true, "memberships_appointed_check": true,
+		"attestations_state_check": true, "campaigns_resume_to_check": true, "memberships_appointed_check": true,
 		// Invariants, under test one by one.
 		"runs_leased_check": true, "runs_admitted_check": true, "runs_planned_check": true, "runs_patch_check": true, "runs_judging_check": true,
 		"runs_cancelled_check": true}
@@ -145,7 +148,8 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	ours := []string{"runs", "run_events", "run_queue", "run_delayed", "run_admissions", "run_leases", "ended_leases", "attempts", "sandboxes", "gates",
 		"gate_revisions", "feedback", "attestations", "policy_decisions", "outbox", "notices", "audit_log", "audit_heads", "feed_cursors",
 		"task_events", "verifications", "patches", "fact_sequences", "tenants", "users", "identities", "sessions", "login_states", "login_codes",
-		"api_tokens", "logout_tokens", "worker_credentials", "worker_enrolments", "admin_links", "bypass_reviews", "control_heartbeat", "repairs", "quarantine"}
+		"api_tokens", "logout_tokens", "worker_credentials", "worker_enrolments", "admin_links", "bypass_reviews", "control_heartbeat", "repairs", "quarantine",
+		"campaigns", "campaign_specs", "campaign_targets", "campaign_events"}
 	// Rules of other tables that no request can break, with the reason.
 	cannot := map[string]string{
 		"tasks_state_check": "only the reducer sets it", "tasks_max_runs_check": "checked by policy", "tasks_runs_check": "held by the reducer",

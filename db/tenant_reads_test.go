@@ -37,7 +37,7 @@ var engineReads = map[string][]string{
 		"LastEventOfRun", "HolderOfRun", "ItemOfRun"},
 	"loops of the control plane look at the work of all tenants": {
 		"ExpiredLeases", "RevokableLeases", "DueDelayed", "DueAdmissions", "PoliciesInForce", "DueGates", "DueAttestations", "OldItems", "ActiveRuns",
-		"TasksToRun", "LeaseTimes", "RunningSteps", "WaitingRuns", "SetAsideRuns", "IdleTasks", "MergeWaits", "FeedEvents", "FeedHorizon"},
+		"TasksToRun", "GoingCampaigns", "PersonAsRequester", "LeaseTimes", "RunningSteps", "WaitingRuns", "SetAsideRuns", "IdleTasks", "MergeWaits", "FeedEvents", "FeedHorizon"},
 	"the scheduler's reasons follow from what all tenants together have: room at shared workers, pauses, and the pace of the newest events": {
 		"LiveOffers", "BootsOfTenant", "PausedQueues", "ProviderPauses", "PageQueues"},
 	"the installation's own figures and checks name no tenant, or all of them": {
@@ -47,7 +47,7 @@ var engineReads = map[string][]string{
 
 // engineWork are what is handed the engine's connections to ask more than one thing: commands, and the look-ups by which they judge
 // what they move. What a command would decide, which pages foretell, is asked of the same.
-var engineWork = []string{"admissionFacts", "beat", "contractFacts", "create", "createToken", "createWorkerCredential", "decide", "factsOf", "flush", "grounds", "heldTo",
+var engineWork = []string{"admissionFacts", "beat", "campaignSpec", "contractFacts", "create", "createToken", "createWorkerCredential", "decide", "factsOf", "flush", "grounds", "heldTo",
 	"insertRepository", "judgeFacts", "list", "mayBeLate", "outageOver", "replayed", "resultFacts", "revokeToken", "revokeWorkerCredential", "rulesFor", "scheduleFacts",
 	"staleHolder", "startFacts", "storedAnswer", "storedPatch", "together", "tryTx"}
 

@@ -63,7 +63,7 @@ CREATE TABLE campaign_targets (
     task_id       uuid,
     instruction   text NOT NULL DEFAULT '',
     reason        text NOT NULL DEFAULT '',
-    signature     text NOT NULL DEFAULT '',
+    cause     text NOT NULL DEFAULT '',
     sample        text NOT NULL DEFAULT '',
     started_at    timestamptz,
     ended_at      timestamptz,

@@ -33,7 +33,7 @@ WHERE campaigns.tenant_id = c.tenant_id AND campaigns.id = c.id;
 
 -- name: UpdateCampaignTargets :exec
 UPDATE campaign_targets SET stage = t.stage, outcome = t.outcome, spec_version = t.spec_version, attempt = t.attempt, task_id = t.task_id, instruction = t.instruction,
-    reason = t.reason, signature = t.signature, sample = t.sample, started_at = t.started_at, ended_at = t.ended_at, opened_at = t.opened_at, pull_open = t.pull_open,
+    reason = t.reason, cause = t.cause, sample = t.sample, started_at = t.started_at, ended_at = t.ended_at, opened_at = t.opened_at, pull_open = t.pull_open,
     cancel_asked = t.cancel_asked, moved_at = clock_timestamp()
 FROM json_populate_recordset(NULL::campaign_targets, @targets::json) t
 WHERE campaign_targets.tenant_id = t.tenant_id AND campaign_targets.id = t.id;

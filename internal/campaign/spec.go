@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -144,6 +145,22 @@ func (a Amount) Of(whole int) (n int, ok bool) {
 	}
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 0
+}
+
+// UnmarshalJSON takes a number for what it says.
+func (a *Amount) UnmarshalJSON(raw []byte) error {
+	var text string
+	if len(raw) > 0 && raw[0] != '"' {
+		var n json.Number
+		if err := json.Unmarshal(raw, &n); err != nil {
+			return fmt.Errorf("read an amount: %w", err)
+		}
+		text = n.String()
+	} else if err := json.Unmarshal(raw, &text); err != nil {
+		return fmt.Errorf("read an amount: %w", err)
+	}
+	*a = Amount(text)
+	return nil
 }
 
 // Span is a length of time, written as "30m" or "2h".

@@ -45,6 +45,9 @@ const (
 	ByInconclusive PauseBy = "inconclusive"
 )
 
+// PauseBys lists every cause of a pause.
+func PauseBys() []PauseBy { return []PauseBy{ByPerson, ByRule, ByWindow, ByInconclusive} }
+
 // Stage is where one target stands.
 type Stage string
 

@@ -171,17 +171,17 @@ func TestCampaignCanaryFails(t *testing.T) {
 	if s := stages(targets); s["ENDEDFAILED"] != 2 || s["WAITING"] != 4 {
 		t.Errorf("%v", s)
 	}
-	if targets[0].Signature == "" && targets[1].Signature == "" {
+	if targets[0].Cause == "" && targets[1].Cause == "" {
 		t.Error("the failures have no signature")
 	}
 	cause := ""
 	for _, t := range targets {
 		if t.Outcome == campaign.Failed {
-			cause = t.Signature
+			cause = t.Cause
 		}
 	}
 	// An operator takes the cluster out and resumes; the canary is done, and the rest waits for a promotion.
-	ack := got(w.Store.ExcludeTargets(t.Context(), w.Request(w.Admin, "exclude"), db.TargetsOrder{Campaign: f.id, Signature: cause, Reason: "They are frozen."}))(t)
+	ack := got(w.Store.ExcludeTargets(t.Context(), w.Request(w.Admin, "exclude"), db.TargetsOrder{Campaign: f.id, Cause: cause, Reason: "They are frozen."}))(t)
 	if ack.Targets != 2 || ack.Skipped != 0 {
 		t.Errorf("%+v", ack)
 	}

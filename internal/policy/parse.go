@@ -89,26 +89,9 @@ func parse(doc []byte, zone func(string) bool) (r Rules, problems []Problem) {
 			problems = []Problem{{Words: "the document is not readable YAML"}}
 		}
 	}()
-	tokens := lexer.Tokenize(string(doc))
-	if line := tooDeep(tokens); line > 0 {
-		return r, []Problem{depthProblem(line)}
-	}
-	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		return r, []Problem{syntaxProblem(err)}
-	}
-	docs := slices.DeleteFunc(slices.Clone(file.Docs), func(d *ast.DocumentNode) bool { return d.Body == nil })
-	if len(docs) != 1 {
-		return r, []Problem{{Line: 1, Words: "the file must hold exactly one YAML document"}}
-	}
-	body := docs[0].Body
-	if body.Type() != ast.MappingType {
-		return r, []Problem{{Line: lineOf(body), Words: "a policy is a list of fields such as \"version: team-1\""}}
-	}
-	plain := &plainVisitor{}
-	ast.Walk(plain, body)
-	if len(plain.problems) > 0 {
-		return r, plain.problems
+	body, problems := plain(doc)
+	if len(problems) > 0 {
+		return r, problems
 	}
 	c := checker{line: func(path string) int { return find(body, path) }}
 	if zone != nil {
@@ -153,6 +136,43 @@ func refused(problems []Problem) error {
 		"The policy was not stored. "+strings.Join(words, "; ")+".").WithField("document").WithCode("bad_policy")
 }
 
+// PlainYAML reads one document of fields and lists, nested no deeper than a policy may be, that means no more than it says: no anchors,
+// aliases, merges or tags. The error is a *ParseError.
+func PlainYAML(doc []byte) (body ast.Node, err error) {
+	defer func() {
+		if recover() != nil {
+			body, err = nil, &ParseError{[]Problem{{Words: "the document is not readable YAML"}}}
+		}
+	}()
+	body, problems := plain(doc)
+	if len(problems) > 0 {
+		return nil, &ParseError{problems}
+	}
+	return body, nil
+}
+
+func plain(doc []byte) (ast.Node, []Problem) {
+	tokens := lexer.Tokenize(string(doc))
+	if line := tooDeep(tokens); line > 0 {
+		return nil, []Problem{depthProblem(line)}
+	}
+	file, err := parser.Parse(tokens, 0)
+	if err != nil {
+		return nil, []Problem{syntaxProblem(err)}
+	}
+	docs := slices.DeleteFunc(slices.Clone(file.Docs), func(d *ast.DocumentNode) bool { return d.Body == nil })
+	if len(docs) != 1 {
+		return nil, []Problem{{Line: 1, Words: "the file must hold exactly one YAML document"}}
+	}
+	body := docs[0].Body
+	if body.Type() != ast.MappingType {
+		return nil, []Problem{{Line: lineOf(body), Words: "it is a list of fields such as \"version: team-1\""}}
+	}
+	visitor := &plainVisitor{}
+	ast.Walk(visitor, body)
+	return body, visitor.problems
+}
+
 // plainVisitor refuses YAML that means more than it says: anchors, aliases
 // and merges (which also make bombs), and tags.
 type plainVisitor struct{ problems []Problem }
@@ -160,10 +180,10 @@ type plainVisitor struct{ problems []Problem }
 func (v *plainVisitor) Visit(n ast.Node) ast.Visitor {
 	switch n.Type() {
 	case ast.AnchorType, ast.AliasType, ast.MergeKeyType:
-		v.problems = append(v.problems, Problem{Line: lineOf(n), Words: "anchors, aliases and merges are not allowed in a policy"})
+		v.problems = append(v.problems, Problem{Line: lineOf(n), Words: "anchors, aliases and merges are not allowed here"})
 		return nil
 	case ast.TagType:
-		v.problems = append(v.problems, Problem{Line: lineOf(n), Words: "tags are not allowed in a policy"})
+		v.problems = append(v.problems, Problem{Line: lineOf(n), Words: "tags are not allowed here"})
 		return nil
 	case ast.NullType:
 		v.problems = append(v.problems, Problem{Line: lineOf(n), Words: "a field has no value: give one or leave the field out"})

@@ -158,7 +158,7 @@ func (q *Queries) CampaignSpec(ctx context.Context, db DBTX, tenantID uuid.UUID,
 }
 
 const campaignTargets = `-- name: CampaignTargets :many
-SELECT t.id, t.tenant_id, t.campaign_id, t.repository_id, t.ordinal, t.wave, t.owner, t.vars, t.why, t.stage, t.outcome, t.spec_version, t.attempt, t.task_id, t.instruction, t.reason, t.signature, t.sample, t.started_at, t.ended_at, t.opened_at, t.pull_open, t.cancel_asked, t.moved_at, r.name AS repository,
+SELECT t.id, t.tenant_id, t.campaign_id, t.repository_id, t.ordinal, t.wave, t.owner, t.vars, t.why, t.stage, t.outcome, t.spec_version, t.attempt, t.task_id, t.instruction, t.reason, t.cause, t.sample, t.started_at, t.ended_at, t.opened_at, t.pull_open, t.cancel_asked, t.moved_at, r.name AS repository,
     coalesce(k.state, '')::text AS task_state, coalesce(k.auto_run, false)::boolean AS task_goes_on, coalesce(k.awaits_merge, false)::boolean AS awaits_merge,
     coalesce(k.reason_words, '')::text AS task_words,
     coalesce(n.id, '00000000-0000-0000-0000-000000000000')::uuid AS run_id, coalesce(n.outcome, '')::text AS run_outcome, coalesce(n.failure_category, '')::text AS failure_category,
@@ -221,7 +221,7 @@ func (q *Queries) CampaignTargets(ctx context.Context, db DBTX, tenantID uuid.UU
 			&i.CampaignTarget.TaskID,
 			&i.CampaignTarget.Instruction,
 			&i.CampaignTarget.Reason,
-			&i.CampaignTarget.Signature,
+			&i.CampaignTarget.Cause,
 			&i.CampaignTarget.Sample,
 			&i.CampaignTarget.StartedAt,
 			&i.CampaignTarget.EndedAt,
@@ -528,7 +528,7 @@ func (q *Queries) UpdateCampaign(ctx context.Context, db DBTX, campaign json.Raw
 
 const updateCampaignTargets = `-- name: UpdateCampaignTargets :exec
 UPDATE campaign_targets SET stage = t.stage, outcome = t.outcome, spec_version = t.spec_version, attempt = t.attempt, task_id = t.task_id, instruction = t.instruction,
-    reason = t.reason, signature = t.signature, sample = t.sample, started_at = t.started_at, ended_at = t.ended_at, opened_at = t.opened_at, pull_open = t.pull_open,
+    reason = t.reason, cause = t.cause, sample = t.sample, started_at = t.started_at, ended_at = t.ended_at, opened_at = t.opened_at, pull_open = t.pull_open,
     cancel_asked = t.cancel_asked, moved_at = clock_timestamp()
 FROM json_populate_recordset(NULL::campaign_targets, $1::json) t
 WHERE campaign_targets.tenant_id = t.tenant_id AND campaign_targets.id = t.id

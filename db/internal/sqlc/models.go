@@ -182,7 +182,7 @@ type CampaignTarget struct {
 	TaskID       *uuid.UUID      `json:"task_id"`
 	Instruction  string          `json:"instruction"`
 	Reason       string          `json:"reason"`
-	Signature    string          `json:"signature"`
+	Cause        string          `json:"cause"`
 	Sample       string          `json:"sample"`
 	StartedAt    *time.Time      `json:"started_at"`
 	EndedAt      *time.Time      `json:"ended_at"`
