@@ -62,6 +62,9 @@ fuzz-long: ## every fuzz target for a minute
 test-long: setup-tests build .build/cluster .build/gotest ## the larger sizes
 	@SIGNALBOX_TEST_LONG=1 .build/cluster .build/gotest -timeout=120m ./...
 
+sim: ## fleets of 10,000 targets with failures, crashes and clock jumps; SIGNALBOX_SIM_SEEDS (1000) says how many
+	@go test ./internal/campaign -run '^TestFleet$$' -timeout=24h -fleet.seeds=$${SIGNALBOX_SIM_SEEDS:-1000}
+
 chaos: setup-tests .build/cluster .build/gotest ## servers, workers and Postgres are killed, stopped and confused for SIGNALBOX_CHAOS_MINUTES (20); SIGNALBOX_CHAOS_SEED repeats one
 	@SIGNALBOX_CHAOS_MINUTES=$${SIGNALBOX_CHAOS_MINUTES:-20} .build/cluster .build/gotest -v -run '^TestChaos$$' -timeout=$$(( $${SIGNALBOX_CHAOS_MINUTES:-20} + 15 ))m ./internal/e2e
 

@@ -43,11 +43,11 @@ func TestParse(t *testing.T) {
 		return strings.Replace(sample, from, to, 1)
 	}
 	for doc, field := range map[string]string{
-		"{":                                                   "",
-		"[]":                                                  "",
-		sample + "---\nname: b":                               "", // two documents are not one
-		replaced("goal:", "gaol:"):                            "gaol",
-		replaced("name: Move to v2", "name: "):                "name",
+		"{":                        "",
+		"[]":                       "",
+		sample + "---\nname: b":    "", // two documents are not one
+		replaced("goal:", "gaol:"): "gaol",
+		replaced("name: Move to v2", "name: ' '"):             "name",
 		replaced("size: 5,", "size: 0,"):                      "waves[0].size",
 		replaced("size: 20%", "size: 200%"):                   "waves[1].size",
 		replaced("kind: full", "kind: ramp"):                  "waves[2].kind",
