@@ -13,7 +13,7 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath
 RACE := ./db/... ./internal/run/... ./internal/control/... ./internal/feed/... ./internal/loop/... ./handlers/... ./internal/worker/...
 TEST_FLAGS ?= -timeout=40m
 
-.PHONY: help setup setup-tests build run selftest test fuzz fuzz-long test-race test-long chaos mutants check format format-check vet lint generate generate-check bench screens sbom clean
+.PHONY: help setup setup-tests build run selftest test fuzz fuzz-long test-race test-long sim chaos mutants check format format-check vet lint generate generate-check bench screens sbom clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
@@ -107,6 +107,7 @@ generate-check:
 
 bench: setup build ## print rates and latencies beside a bare pgbench of the same statements
 	@go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./internal/bench
+	@go test -run '^$$' -bench . ./internal/campaign
 	@SIGNALBOX_TEST_LONG=1 go test -run '^(TestManyViewersMissNothing|TestPagesStandStill|TestLargePagesDoNotFreeze)$$' -count=1 -p 1 -parallel 1 -v ./internal/e2e | grep -E '^(U[0-9]|---|FAIL)'
 
 clean: ## remove what was built
