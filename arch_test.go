@@ -117,7 +117,7 @@ var onlyIn = map[string][]string{
 }
 
 // pure are the packages without I/O, clock and chance: what they need arrives as an argument.
-var pure = []string{"internal/capability", "internal/money", "internal/loglines", "internal/schedule", "internal/policy", "internal/patch", "internal/run", "internal/judge"}
+var pure = []string{"internal/capability", "internal/campaign", "internal/money", "internal/loglines", "internal/schedule", "internal/policy", "internal/patch", "internal/run", "internal/judge"}
 
 var impureImports = []string{"os", "os/exec", "net", "net/http", "database/sql", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "io/fs"}
 

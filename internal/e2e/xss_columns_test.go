@@ -34,6 +34,10 @@ var otherTexts = map[string][]string{
 		"pull_requests.url", "repositories.forbidden", "repositories.preflight", "repositories.requires", "repositories.scope", "repositories.verification", "run_delayed.pool", "run_delayed.provider", "run_delayed.queue", "run_delayed.requires",
 		"run_leases.pool", "run_leases.provider", "run_leases.queue", "run_queue.pool", "run_queue.provider", "run_queue.queue", "run_queue.requires", "runs.agent_profile", "runs.cancel_by", "runs.dispatched", "runs.limits", "runs.patch",
 		"runs.pr_branch", "runs.pr_url", "runs.route", "saved_views.query", "tasks.contract", "usages.provider", "worker_boots.queues", "runs.cancel_reason"},
+	"of campaigns, which no page shows yet": {
+		"campaigns.name", "campaigns.pause_cause", "campaigns.launch_by", "campaign_specs.spec", "campaign_targets.owner", "campaign_targets.vars", "campaign_targets.why",
+		"campaign_targets.instruction", "campaign_targets.reason", "campaign_targets.cause", "campaign_targets.sample", "campaign_events.kind", "campaign_events.actor_kind",
+		"campaign_events.actor_id", "campaign_events.actor_name", "campaign_events.from_state", "campaign_events.to_state", "campaign_events.reason"},
 	"written by an operator or by its only reader": {"drafts.body", "forges.name", "tenants.name"},
 }
 
