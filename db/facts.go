@@ -414,9 +414,35 @@ func (s *Store) carriedFacts(ctx context.Context, h sqlc.DBTX, r run.Run, f *run
 		return err
 	}
 	t := policy.Count(f.Rules, p)
-	f.CarriedBy = slices.DeleteFunc(f.CarriedBy, func(a run.Actor) bool { return !slices.Contains(t.By, a.ID) })
-	f.Policy.CarriedApprovals = t.Approvals
+	still, err := s.mayStillDecide(ctx, h, r.Tenant, f.CarriedBy, f.Rules.Under(p).Gates.For(policy.GatePatch).Role)
+	if err != nil {
+		return err
+	}
+	counts := slices.DeleteFunc(t.By, func(id string) bool { return !still[id] })
+	f.CarriedBy = slices.DeleteFunc(f.CarriedBy, func(a run.Actor) bool { return !slices.Contains(counts, a.ID) })
+	f.Policy.CarriedApprovals = len(counts)
 	return nil
+}
+
+// mayStillDecide are those of some people, by id, who hold a role today: an approval is not carried for whoever lost it since.
+func (s *Store) mayStillDecide(ctx context.Context, h sqlc.DBTX, tenant uuid.UUID, people []run.Actor, role policy.Role) (map[string]bool, error) {
+	ids := make([]uuid.UUID, 0, len(people))
+	for _, p := range people {
+		id, err := uuid.Parse(p.ID)
+		if err != nil {
+			return nil, fmt.Errorf("read who approved: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	rows, err := s.q.MayStillDecide(ctx, h, tenant, ids, string(role))
+	if err != nil {
+		return nil, fmt.Errorf("load who may still decide: %w", err)
+	}
+	still := make(map[string]bool, len(rows))
+	for _, id := range rows {
+		still[id.String()] = true
+	}
+	return still, nil
 }
 
 // approversOf are the people whose approvals of a gate's present revision stand, in their order.

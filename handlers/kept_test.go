@@ -35,3 +35,25 @@ func TestAKeptApprovalSaysWhose(t *testing.T) {
 		}
 	}
 }
+
+// A19: the approval of somebody who may not decide any more is not carried: the gate asks again.
+func TestAnApprovalIsNotKeptForWhoMayNotDecide(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]string{"no role": "UPDATE memberships SET roles = '{viewer}' WHERE user_id = ", "shut out": "UPDATE users SET disabled_at = now() WHERE id = "} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.signedIn(t, rita).submit(t, "Replace one word.")
+			k, b := w.worker(t, "one"), w.signedIn(t, ana)
+			gate, _ := w.waiting(t, k)
+			form := b.gateForm(t, gate)
+			form.Set("verdict", "approve")
+			b.post(t, "/gates/"+gate+"/decisions", form).want(t, http.StatusSeeOther)
+			k.claim(t, "publish").do(t, wire.RunCommand{Command: wire.CmdBaseMoved, BaseMoved: &wire.BaseMoved{NewBase: strings.Repeat("b", 40), Overlapping: []string{"a.txt"}, Commits: 12}})
+			w.sql(t, change+"(SELECT id FROM users WHERE name = 'Ana Approver')")
+			if ack := k.claim(t, "verify").verify(t); ack.Run.State != "WAITING_FOR_APPROVAL" {
+				t.Errorf("after the base moved: %+v", ack)
+			}
+		})
+	}
+}

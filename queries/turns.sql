@@ -40,5 +40,10 @@ SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id
 WHERE m.tenant_id = @tenant_id AND @role::text = ANY(m.roles) AND u.disabled_at IS NULL
 ORDER BY u.name, u.id LIMIT 200;
 
+-- name: MayStillDecide :many
+-- Which of some people hold a role now.
+SELECT m.user_id FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.tenant_id = @tenant_id AND m.user_id = ANY(@ids::uuid[]) AND @role::text = ANY(m.roles) AND u.disabled_at IS NULL;
+
 -- name: RequesterOf :one
 SELECT requested_by FROM tasks WHERE tenant_id = $1 AND id = $2;

@@ -75,6 +75,32 @@ func (q *Queries) GiveTurn(ctx context.Context, db DBTX, tenantID uuid.UUID, gat
 	return err
 }
 
+const mayStillDecide = `-- name: MayStillDecide :many
+SELECT m.user_id FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.tenant_id = $1 AND m.user_id = ANY($2::uuid[]) AND $3::text = ANY(m.roles) AND u.disabled_at IS NULL
+`
+
+// Which of some people hold a role now.
+func (q *Queries) MayStillDecide(ctx context.Context, db DBTX, tenantID uuid.UUID, ids []uuid.UUID, role string) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, mayStillDecide, tenantID, ids, role)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var user_id uuid.UUID
+		if err := rows.Scan(&user_id); err != nil {
+			return nil, err
+		}
+		items = append(items, user_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const passTurn = `-- name: PassTurn :exec
 INSERT INTO turns (tenant_id, gate_id, user_id, passed_to, passed_revision) VALUES ($1, $2, $3, $4::uuid, $5::int)
 ON CONFLICT ON CONSTRAINT turns_pk DO UPDATE SET passed_to = excluded.passed_to, passed_revision = excluded.passed_revision, claimed_until = NULL,
