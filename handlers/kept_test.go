@@ -22,6 +22,11 @@ func TestAKeptApprovalSaysWhose(t *testing.T) {
 	if ack := k.claim(t, "verify").verify(t); ack.Run.State != "PR_CREATING" {
 		t.Fatalf("after the base moved: %+v", ack)
 	}
+	task := b.get(t, "/runs/"+run).want(t, http.StatusOK).page(t).Find("a[href^='/tasks/task_']").AttrOr("href", "")
+	heads := b.get(t, task).want(t, http.StatusOK).page(t).Find(".talk-head").Text()
+	if strings.Count(heads, "Ana Approver") != 1 || !strings.Contains(heads, "approved") {
+		t.Errorf("the conversation is %q", strings.Join(strings.Fields(heads), " "))
+	}
 	const kept = "; the patch is the same (same patch id), so Ana Approver’s approval was kept."
 	for path, says := range map[string][]string{
 		"/runs/" + run:   {"The base moved" + kept, "The base branch moved by 12 commits and changed the same files"},

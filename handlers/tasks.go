@@ -138,8 +138,13 @@ func (s *server) conversation(r *http.Request, t db.TaskInfo, runs []db.RunInfo)
 				continue
 			}
 			line := web.Sentence(e)
+			// The sentence says who where a person did it; a machine's name before it would say nothing.
+			name, words := "", line.Text
+			if rest, own := strings.CutPrefix(line.Text, e.ActorName+" "); own && e.ActorName != "" {
+				name, words = e.ActorName, rest
+			}
 			talk = append(talk, web.TaskMessage{
-				At: e.At, Who: e.ActorName, Actor: e.ActorKind, What: line.Text, Text: line.Detail, Link: &web.Link{Text: "In the run", Href: web.RunEventURL(id, e.Seq)},
+				At: e.At, Who: name, Actor: e.ActorKind, What: words, Text: line.Detail, Link: &web.Link{Text: "In the run", Href: web.RunEventURL(id, e.Seq)},
 			})
 		}
 	}

@@ -109,7 +109,7 @@ type Rounds struct{ Used, Most, Attempt int }
 // TaskMessage is one entry of the conversation: what a person asked, what came back.
 type TaskMessage struct {
 	At    time.Time
-	Who   string
+	Who   string // who did it; empty where What is a whole sentence
 	Actor string // human, agent, policy, verifier, judge, control plane
 	What  string // "asked", "sent plan revision 1", "requested changes", …
 	Text  string // instruction or summary; may be empty
