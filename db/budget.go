@@ -38,6 +38,8 @@ type RunCost struct {
 	ProviderCalls                     Amount
 	Money                             Money
 	MaxMicros                         int64
+	// MaxAttempt is how long one attempt may take.
+	MaxAttempt time.Duration
 	// ExceededAt is when the limit of cost was first seen to be reached; nil: it was not.
 	ExceededAt *time.Time
 }
@@ -88,6 +90,7 @@ func (s *Store) RunCost(ctx context.Context, ref Ref) (RunCost, error) {
 		ProviderCalls: Amount{Actual: all.ProviderCalls, Maximum: l.ProviderCalls},
 		Money:         Money{Reported: used[costReported].CostMicros, Estimated: used[costEstimated].CostMicros, UnknownCalls: used[costUnknown].UnknownCalls},
 		MaxMicros:     l.CostCents * 10_000,
+		MaxAttempt:    l.AttemptTimeout.Std(),
 		ExceededAt:    row.CostExceededAt,
 	}, nil
 }

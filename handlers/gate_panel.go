@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/run"
 	"signalbox/internal/typeid"
 	"signalbox/web"
+	"signalbox/web/ui"
 )
 
 // earlierGates bounds how many gates of a run its newest one looks back at.
@@ -146,7 +147,31 @@ func (s *server) gatePanel(r *http.Request, g gate) web.GatePanelData {
 	if pr := g.run.PR; pr != nil {
 		d.Pull = &web.PullRef{Number: int(pr.Number), Href: pr.URL, Branch: pr.Branch, Commit: pr.SHA}
 	}
+	if i.Kind == run.GatePlan && g.open() {
+		d.Effects = s.planEffects(r, g)
+	}
 	return d
+}
+
+// planEffects says also what the agent may use for the plan. A gate can be decided without that, so a failure only leaves it out.
+func (s *server) planEffects(r *http.Request, g gate) []string {
+	effects := web.ApproveEffects(string(g.info.Kind), string(g.run.Mode))
+	cost, err := s.store.RunCost(r.Context(), db.Ref{Tenant: g.run.Tenant, Run: g.run.ID})
+	if err != nil {
+		s.log.WarnContext(r.Context(), "a run's limits are left out", "request_id", requestID(r), "error", err.Error())
+		return effects
+	}
+	var most []string
+	if cost.MaxAttempt > 0 {
+		most = append(most, ui.Dur(cost.MaxAttempt)+" for each attempt")
+	}
+	if left := cost.MaxMicros - cost.Money.Reported - cost.Money.Estimated; cost.MaxMicros > 0 {
+		most = append(most, fmt.Sprintf("%s of the run's %s", s.currency.Of(max(left, 0)), s.currency.Of(cost.MaxMicros)))
+	}
+	if len(most) == 0 {
+		return effects
+	}
+	return slices.Insert(effects, 1, "It may use "+strings.Join(most, ", and ")+".")
 }
 
 // keptApproval says that the gate's approval was carried over a base that moved (A19); empty where it was not.

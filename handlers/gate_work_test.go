@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"signalbox/internal/wire"
 )
@@ -53,7 +54,7 @@ func TestReconcileGateShowsWhatWasSent(t *testing.T) {
 	l.do(t, wire.RunCommand{Command: wire.CmdOperationObserved, OperationObserved: &wire.OperationObserved{Identity: "pr:" + pull.HeadBranch, Outcome: wire.OutcomeAmbiguous,
 		Result: map[string]string{"error": "<i>502</i> Bad Gateway"}}})
 	text := w.signedIn(t, ana).gateOf(t, l.as.RunId)
-	for _, want := range []string{"Effects outside", "Open the pull request", "Not certain", "Dispatched20", "<i>502</i> Bad Gateway"} {
+	for _, want := range []string{"Effects outside", "Open the pull request", "Not certain", "Dispatched" + time.Now().UTC().Format("2 Jan 2006, "), "<i>502</i> Bad Gateway"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the gate lacks %q: %s", want, text)
 		}

@@ -59,6 +59,10 @@ func TestCommentsOnAPlan(t *testing.T) {
 		t.Errorf("whoever asked is offered %d fields for comments", n)
 	}
 	page := approver.get(t, "/gates/"+gate).want(t, http.StatusOK).page(t)
+	// ux.md 2.2: what the agent may use is said before it may.
+	if words := page.Find("form#decision, #gate-panel, main").Text(); !strings.Contains(words, "It may use 45 min for each attempt, and 10.00\u00a0USD of the run's 10.00\u00a0USD.") {
+		t.Errorf("the plan's gate does not say what the agent may use: %.2000s", words)
+	}
 	field := page.Find("#step-1 details.comment textarea[name=comment-1][form=decision]")
 	if field.Length() != 1 || page.Find("form#decision").Length() != 1 {
 		t.Fatal("step 1 takes no comment")
