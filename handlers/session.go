@@ -98,11 +98,14 @@ func (s *sessionStore) New(r *http.Request, name string) (*sessions.Session, err
 func (s *sessionStore) Save(r *http.Request, w http.ResponseWriter, session *sessions.Session) error {
 	old, _ := session.Values[valueHash].([]byte)
 	if session.Options.MaxAge < 0 {
-		ended, err := s.db.EndSession(r.Context(), old, auditOf(r, act{action: "session.end", object: "user", id: typeid.Format(typeid.User, who(r).user)}))
-		if err != nil {
-			return err
+		// Behind a cookie that is nobody's login any more there is nothing to end.
+		if !session.IsNew {
+			ended, err := s.db.EndSession(r.Context(), old, auditOf(r, act{action: "session.end", object: "user", id: typeid.Format(typeid.User, who(r).user)}))
+			if err != nil {
+				return err
+			}
+			session.Values[valueEnded] = ended
 		}
-		session.Values[valueEnded] = ended
 		http.SetCookie(w, sessions.NewCookie(session.Name(), "", session.Options))
 		return nil
 	}
