@@ -56,6 +56,9 @@ func (s *Store) CreateCampaign(ctx context.Context, in Request, spec campaign.Sp
 	return ack, translate(err, "campaign")
 }
 
+// maxCampaignReason is the longest reason that a person gives, in bytes.
+const maxCampaignReason = 2000
+
 // CampaignOrder is what a person says to a campaign.
 type CampaignOrder struct {
 	Campaign uuid.UUID
@@ -72,6 +75,9 @@ type CampaignOrder struct {
 // OrderCampaign applies what a person says, in one transaction with its event and its audit line.
 func (s *Store) OrderCampaign(ctx context.Context, in Request, o CampaignOrder) (CampaignAck, error) {
 	return s.campaignRequest(ctx, in, string(o.Kind), o.Campaign, func(ctx context.Context, h *heldCampaign) (CampaignAck, error) {
+		if len(o.Reason) > maxCampaignReason {
+			return CampaignAck{}, fault.Newf(fault.Invalid, "Nothing was changed: the reason is longer than %d bytes.", maxCampaignReason).WithField("reason")
+		}
 		if o.Version != 0 && o.Version != h.row.Version {
 			return CampaignAck{}, fault.New(fault.Conflict, "Nothing was changed: the campaign moved on since you looked. Look at it as it is now, and decide again.").WithCode("campaign_moved")
 		}
@@ -120,7 +126,7 @@ func (s *Store) OrderCampaign(ctx context.Context, in Request, o CampaignOrder) 
 // the audit line.
 func (s *Store) campaignRequest(ctx context.Context, in Request, scope string, id uuid.UUID, do func(context.Context, *heldCampaign) (CampaignAck, error)) (CampaignAck, error) {
 	object(in, typeid.Campaign, id)
-	ack, again, err := once(ctx, s, in, scope+":"+id.String(), func(tx pgx.Tx) (CampaignAck, error) {
+	ack, again, err := once(ctx, s, in, scope+":"+id.String()+":"+in.By.ID, func(tx pgx.Tx) (CampaignAck, error) {
 		h, err := s.lockCampaign(ctx, tx, in.Tenant, id)
 		if err != nil {
 			return CampaignAck{}, err

@@ -3,7 +3,9 @@ package db
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,14 +83,14 @@ func (s *Store) PassCampaign(ctx context.Context, ref CampaignRef) (moved bool, 
 	if err != nil {
 		return false, translate(err, "campaign")
 	}
+	// One target that cannot be served holds up no other.
+	var failed []error
 	for _, e := range errands {
-		did, err := s.run(ctx, row, c, e)
-		if err != nil {
-			return moved, err
-		}
+		did, err := s.carryOut(ctx, row, c, e)
+		failed = append(failed, err)
 		moved = moved || did
 	}
-	return moved, nil
+	return moved, errors.Join(failed...)
 }
 
 // learn brings the targets' stages up to what their tasks say.
@@ -196,7 +198,7 @@ func stands(row *sqlc.CampaignTargetsRow, completes campaign.Completes, now time
 
 func cut(text string, n int) string {
 	if len(text) > n {
-		return text[:n]
+		return strings.ToValidUTF8(text[:n], "")
 	}
 	return text
 }
@@ -264,33 +266,63 @@ func ending(row sqlc.CampaignTargetsRow) campaign.Outcome {
 	}
 }
 
-// run makes a target's task, or cancels it.
-func (s *Store) run(ctx context.Context, row sqlc.Campaign, c campaign.Campaign, e errand) (bool, error) {
+// makeWithin is how long the making of a target's task is tried again where the machinery fails.
+const makeWithin = 10 * time.Minute
+
+// carryOut makes a target's task, or cancels it. A target that was started before a pause or a stop still gets its task: whether another
+// replica made it already is known by its key alone.
+func (s *Store) carryOut(ctx context.Context, row sqlc.Campaign, c campaign.Campaign, e errand) (bool, error) {
 	if e.cancel {
-		in := Request{Tenant: row.TenantID, By: fleetActor()}
-		_, err := s.CancelTask(ctx, in, *e.target.TaskID, "Campaign "+row.Name+" was stopped.")
-		if fault.KindOf(err) == fault.Conflict { // it ended meanwhile, or was told before
+		ack, err := s.CancelTask(ctx, s.fleetRequest(row, e.target, "task_cancel_requested"), *e.target.TaskID, "Campaign "+row.Name+" was stopped.")
+		if fault.KindOf(err) == fault.Conflict { // it ended meanwhile
 			return false, nil
 		}
-		return err == nil, err
+		return err == nil && !ack.Replayed, err
 	}
 	ack, err := s.makeTask(ctx, row, c, e.target)
+	kind := fault.KindOf(err)
 	switch {
 	case err == nil:
-		return true, s.targetGot(ctx, row, e.target, func(t *sqlc.CampaignTarget) { t.TaskID = &ack.Task })
-	case fault.KindOf(err) == fault.Invalid, fault.KindOf(err) == fault.Forbidden, fault.KindOf(err) == fault.NotFound:
-		// It would be refused again: the target ends, and says why.
-		return true, s.targetGot(ctx, row, e.target, func(t *sqlc.CampaignTarget) {
-			t.Stage, t.Outcome, t.Reason, t.EndedAt = string(campaign.Ended), string(campaign.Rejected), fault.Sentence(err), new(time.Now())
-			t.Cause = campaign.Signature(t.Reason)
-		})
-	default:
-		return false, err
+		n, err := s.q.TargetGotTask(ctx, s.pool, &ack.Task, row.TenantID, e.target.ID, e.target.Attempt)
+		return n > 0, wrap("write a target's task", err)
+	case errors.Is(err, errCreatorGone):
+		return s.pauseFor(ctx, row, fault.Sentence(err))
+	case kind == fault.Internal || kind == fault.Unavailable:
+		if time.Since(value(e.target.StartedAt)) < makeWithin {
+			return false, err
+		}
+		return true, s.endWithoutTask(ctx, row, e.target, campaign.Infra, fault.Sentence(err))
+	default: // it would be refused again
+		return true, s.endWithoutTask(ctx, row, e.target, campaign.Rejected, fault.Sentence(err))
 	}
 }
 
-// targetGot writes what came of an errand, where the target's attempt is still the same.
-func (s *Store) targetGot(ctx context.Context, row sqlc.Campaign, target sqlc.CampaignTarget, set func(*sqlc.CampaignTarget)) error {
+// fleetRequest is what is asked for a target's attempt, once, however often it is repeated.
+func (s *Store) fleetRequest(row sqlc.Campaign, t sqlc.CampaignTarget, action string) Request {
+	key := fmt.Sprintf("campaign:%s:%d", t.ID, t.Attempt)
+	sum := sha256.Sum256([]byte(action + key))
+	return Request{Tenant: row.TenantID, By: fleetActor(), Key: key, Hash: sum[:],
+		Audit: &Audit{Tenant: row.TenantID, By: fleetActor(), Channel: "campaign", Action: action, ObjectType: string(typeid.Task), Result: "ok", Reason: "campaign " + typeid.Format(typeid.Campaign, row.ID)}}
+}
+
+// pauseFor pauses a campaign that cannot go on before a person does something.
+func (s *Store) pauseFor(ctx context.Context, row sqlc.Campaign, cause string) (paused bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		h, err := s.lockCampaign(ctx, tx, row.TenantID, row.ID)
+		if err != nil || h.c.State != campaign.Running {
+			return err
+		}
+		paused = true
+		if err := h.apply(campaign.Event{Kind: campaign.WasPaused, By: fleetActor(), Pause: campaign.Pause{By: campaign.ByRule, Cause: cause}}, nil); err != nil {
+			return err
+		}
+		return h.save(ctx)
+	})
+	return paused, err
+}
+
+// endWithoutTask ends a target whose task could not be made, where its attempt is still the same, and says why.
+func (s *Store) endWithoutTask(ctx context.Context, row sqlc.Campaign, target sqlc.CampaignTarget, outcome campaign.Outcome, why string) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		h, err := s.lockCampaign(ctx, tx, row.TenantID, row.ID)
 		if err != nil {
@@ -305,18 +337,18 @@ func (s *Store) targetGot(ctx context.Context, row sqlc.Campaign, target sqlc.Ca
 			if t.ID != target.ID || t.Attempt != target.Attempt || t.TaskID != nil || t.Stage != target.Stage {
 				continue
 			}
-			set(t)
-			if t.EndedAt != nil {
-				t.EndedAt = new(h.now)
-				if err := h.apply(campaign.Event{Kind: campaign.TargetMoved, By: fleetActor(), Reason: t.Outcome}, &t.ID); err != nil {
-					return err
-				}
+			t.Stage, t.Outcome, t.Reason, t.Cause, t.EndedAt = string(campaign.Ended), string(outcome), why, campaign.Signature(why), new(h.now)
+			if err := h.apply(campaign.Event{Kind: campaign.TargetMoved, By: fleetActor(), Reason: t.Outcome}, &t.ID); err != nil {
+				return err
 			}
 			h.changed[i] = true
 		}
 		return h.save(ctx)
 	})
 }
+
+// errCreatorGone says that nobody stands behind the campaign's tasks any more.
+var errCreatorGone = fault.New(fault.Forbidden, "Nothing was started: who made the campaign may not sign in any more. Start a follow-up campaign of somebody else, or let them in again and resume.")
 
 // makeTask submits a target's task as who made the campaign would, with the roles that they hold now.
 func (s *Store) makeTask(ctx context.Context, row sqlc.Campaign, c campaign.Campaign, t sqlc.CampaignTarget) (TaskAck, error) {
@@ -328,8 +360,11 @@ func (s *Store) makeTask(ctx context.Context, row sqlc.Campaign, c campaign.Camp
 		}
 	}
 	who, err := s.q.PersonAsRequester(ctx, s.pool, row.TenantID, row.CreatedBy)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return TaskAck{}, errCreatorGone
+	}
 	if err != nil {
-		return TaskAck{}, translate(err, "person")
+		return TaskAck{}, fmt.Errorf("load who made a campaign: %w", err)
 	}
 	vars := map[string]string{}
 	if err := decode(t.Vars, &vars, "vars"); err != nil {
@@ -346,10 +381,8 @@ func (s *Store) makeTask(ctx context.Context, row sqlc.Campaign, c campaign.Camp
 	if title == "" {
 		title = spec.Name
 	}
-	key := fmt.Sprintf("campaign:%s:%d", t.ID, t.Attempt)
-	sum := sha256.Sum256([]byte(key))
-	in := Request{Tenant: row.TenantID, By: run.Actor{Kind: run.Human, ID: row.CreatedBy.String(), Name: who.Name}, Key: key, Hash: sum[:],
-		Audit: &Audit{Tenant: row.TenantID, By: fleetActor(), Channel: "campaign", Action: "task_created", ObjectType: string(typeid.Task), Result: "ok", Reason: "campaign " + typeid.Format(typeid.Campaign, row.ID)}}
+	in := s.fleetRequest(row, t, "task_created")
+	in.By = run.Actor{Kind: run.Human, ID: row.CreatedBy.String(), Name: who.Name}
 	for _, r := range who.Roles {
 		in.Roles = append(in.Roles, policy.Role(r))
 	}

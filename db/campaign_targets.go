@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,9 +30,16 @@ func (h *heldCampaign) targets(ctx context.Context) ([]sqlc.CampaignTargetsRow, 
 
 // resolve finds the targets anew, each with why it takes part or does not, and gives them their waves.
 func (h *heldCampaign) resolve(ctx context.Context) error {
-	all, err := h.s.q.CampaignCandidates(ctx, h.tx, h.row.TenantID, campaign.MaxTargets+1)
+	all, err := h.s.q.CampaignCandidates(ctx, h.tx, h.row.TenantID, mostRepositories)
 	if err != nil {
 		return fmt.Errorf("list repositories: %w", err)
+	}
+	if len(all) == mostRepositories {
+		return fault.Newf(fault.Invalid, "Nothing was changed: there are %d repositories or more, which is more than a preview looks through.", mostRepositories).WithField("targets")
+	}
+	names := make(map[uuid.UUID]string, len(all))
+	for _, r := range all {
+		names[r.ID] = r.Name
 	}
 	rows, missing := matched(h.c.Spec.Targets, all)
 	switch {
@@ -47,8 +55,11 @@ func (h *heldCampaign) resolve(ctx context.Context) error {
 	for i, r := range rows {
 		rows[i].ID, rows[i].TenantID, rows[i].CampaignID, rows[i].Ordinal = typeid.New(), h.row.TenantID, h.row.ID, int32(i)
 		if r.Stage == string(campaign.Waiting) {
-			candidates = append(candidates, campaign.Candidate{Repository: nameOf(all, r.RepositoryID), Owner: r.Owner})
+			candidates = append(candidates, campaign.Candidate{Repository: names[r.RepositoryID], Owner: r.Owner})
 			places = append(places, i)
+			if err := h.fills(r, names[r.RepositoryID]); err != nil {
+				return err
+			}
 		}
 	}
 	waves, err := campaign.Assign(candidates, h.c.Spec.Waves)
@@ -68,13 +79,21 @@ func (h *heldCampaign) resolve(ctx context.Context) error {
 	return wrap("store a campaign's targets", h.s.q.InsertCampaignTargets(ctx, h.tx, raw))
 }
 
-func nameOf(all []sqlc.CampaignCandidatesRow, id uuid.UUID) string {
-	for _, r := range all {
-		if r.ID == id {
-			return r.Name
+// mostRepositories is how many repositories a tenant may have for a campaign to be previewed.
+const mostRepositories = 100_000
+
+// fills holds that goal and title name only variables that the target has.
+func (h *heldCampaign) fills(t sqlc.CampaignTarget, repository string) error {
+	vars := map[string]string{}
+	if err := decode(t.Vars, &vars, "vars"); err != nil {
+		return err
+	}
+	for field, template := range map[string]string{"goal": h.c.Spec.Goal, "title": h.c.Spec.Title} {
+		if _, unknown := campaign.Fill(template, vars); len(unknown) > 0 {
+			return fault.Newf(fault.Invalid, "Nothing was changed: the %s names {{%.60s}}, and %s has no such variable.", field, unknown[0], repository).WithField(field)
 		}
 	}
-	return ""
+	return nil
 }
 
 // matched are the repositories that a spec names or matches, in the order of their names, and the names that nobody knows. An owner
@@ -167,8 +186,8 @@ func (o TargetsOrder) names(t sqlc.CampaignTarget) bool {
 
 // ExcludeTargets takes targets out, with a reason; one that is at work cannot be taken out, and is counted as skipped.
 func (s *Store) ExcludeTargets(ctx context.Context, in Request, o TargetsOrder) (CampaignAck, error) {
-	if o.Reason == "" {
-		return CampaignAck{}, fault.New(fault.Invalid, "Nothing was excluded: say why, so that others know.").WithField("reason")
+	if strings.TrimSpace(o.Reason) == "" || len(o.Reason) > maxCampaignReason {
+		return CampaignAck{}, fault.Newf(fault.Invalid, "Nothing was excluded: say why, in at most %d bytes, so that others know.", maxCampaignReason).WithField("reason")
 	}
 	return s.eachTarget(ctx, in, o, campaign.TargetExcluded, func(h *heldCampaign, i int) bool {
 		t := &h.loaded[i].CampaignTarget
@@ -214,7 +233,7 @@ func (s *Store) eachTarget(ctx context.Context, in Request, o TargetsOrder, kind
 				skipped++
 			default:
 				touched++
-				if err := h.apply(campaign.Event{Kind: kind, By: in.By, Reason: o.Reason + o.Instruction}, &id); err != nil {
+				if err := h.apply(campaign.Event{Kind: kind, By: in.By, Reason: cmp.Or(o.Reason, o.Instruction)}, &id); err != nil {
 					return CampaignAck{}, err
 				}
 			}

@@ -160,7 +160,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		"steps_lease_call_key": "a repeat is the same step", "operations_identity_key": "a repeat is the same operation",
 		"pull_requests_number_key": "numbered under the repository's lock", "task_templates_name_key": "no request makes templates yet",
 		"idempotency_keys_pk": "a repeat is answered", "memberships_pk": "upserted", "memberships_appointed_check": "only the server sets it", "people_pk": "a repeat changes nothing", "group_roles_pk": "upserted", "drafts_pk": "upserted", "viewed_files_pk": "upserted",
-		"pull_requests_repository_fk": "taken from the run", "pull_requests_task_fk": "taken from the run", "decisions_gate_fk": "the gate is locked before",
+		"pull_requests_repository_fk": "taken from the run", "pull_requests_task_fk": "taken from the run", "tasks_campaign_fk": "taken from the campaign", "decisions_gate_fk": "the gate is locked before",
 		"worker_boots_worker_fk": "taken from the credential", "paused_queues_pk": "a repeat changes nothing", "paused_queues_queue_check": "checked before",
 		"paused_queues_reason_check": "checked before", "saved_views_pk": "upserted", "saved_views_list_check": "checked before",
 		"saved_views_name_check": "checked before", "saved_views_query_check": "checked before",

@@ -72,6 +72,16 @@ func (s *server) postView(w http.ResponseWriter, r *http.Request) error {
 
 // checkFilters holds that the list would show something under the filters, so that nobody saves an error.
 func (s *server) checkFilters(r *http.Request, l db.List, q url.Values) error {
+	err := s.readFilters(r, l, q)
+	if f, ok := fault.Find(err); ok {
+		told := *f
+		told.Sentence = strings.Replace(f.Sentence, "Nothing is shown: ", "Nothing was saved: ", 1)
+		return &told
+	}
+	return err
+}
+
+func (s *server) readFilters(r *http.Request, l db.List, q url.Values) error {
 	if l == db.ListRuns {
 		_, _, err := s.runFilter(r, q)
 		return err

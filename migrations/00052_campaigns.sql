@@ -63,7 +63,7 @@ CREATE TABLE campaign_targets (
     task_id       uuid,
     instruction   text NOT NULL DEFAULT '',
     reason        text NOT NULL DEFAULT '',
-    cause     text NOT NULL DEFAULT '',
+    cause         text NOT NULL DEFAULT '',
     sample        text NOT NULL DEFAULT '',
     started_at    timestamptz,
     ended_at      timestamptz,
@@ -114,8 +114,10 @@ END $$;
 GRANT SELECT, INSERT, UPDATE ON campaigns, campaign_targets TO signalbox_engine;
 GRANT SELECT, INSERT ON campaign_specs, campaign_events TO signalbox_engine;
 GRANT DELETE ON campaign_targets TO signalbox_engine; -- of a draft, whose preview is made anew
+ALTER TABLE tasks ADD CONSTRAINT tasks_campaign_fk FOREIGN KEY (tenant_id, campaign_id) REFERENCES campaigns (tenant_id, id);
 CREATE INDEX tasks_campaign_idx ON tasks (campaign_id) WHERE campaign_id IS NOT NULL;
 
 -- +goose Down
 DROP INDEX tasks_campaign_idx;
+ALTER TABLE tasks DROP CONSTRAINT tasks_campaign_fk;
 DROP TABLE campaign_events, campaign_targets, campaign_specs, campaigns;

@@ -38,6 +38,9 @@ UPDATE campaign_targets SET stage = t.stage, outcome = t.outcome, spec_version =
 FROM json_populate_recordset(NULL::campaign_targets, @targets::json) t
 WHERE campaign_targets.tenant_id = t.tenant_id AND campaign_targets.id = t.id;
 
+-- name: TargetGotTask :execrows
+UPDATE campaign_targets SET task_id = @task_id WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND task_id IS NULL AND stage IN ('RUNNING', 'HELD');
+
 -- name: CampaignSpec :one
 SELECT spec FROM campaign_specs WHERE tenant_id = @tenant_id AND campaign_id = @campaign_id AND version = @version;
 
@@ -48,9 +51,9 @@ SELECT sqlc.embed(t), r.name AS repository,
     coalesce(k.reason_words, '')::text AS task_words,
     coalesce(n.id, '00000000-0000-0000-0000-000000000000')::uuid AS run_id, coalesce(n.outcome, '')::text AS run_outcome, coalesce(n.failure_category, '')::text AS failure_category,
     coalesce(n.failure_code, n.reason_code, '')::text AS failure_code, coalesce(n.failure_summary, '')::text AS failure_summary, coalesce(n.failure_evidence, '')::text AS failure_evidence,
-    coalesce(n.finished_at, 'epoch')::timestamptz AS finished_at, coalesce(p.state, '')::text AS pull_state,
-    coalesce(p.created_at, 'epoch')::timestamptz AS pull_opened_at, coalesce(p.updated_at, 'epoch')::timestamptz AS pull_moved_at,
-    coalesce((SELECT sum(u.cost_micros) FROM usages u WHERE u.run_id IN (SELECT x.id FROM runs x WHERE x.tenant_id = t.tenant_id AND x.task_id = t.task_id) AND u.source <> 'unknown'), 0)::bigint AS micros
+    coalesce(p.state, '')::text AS pull_state, coalesce(p.created_at, 'epoch')::timestamptz AS pull_opened_at,
+    coalesce((SELECT sum(u.cost_micros) FROM usages u WHERE u.source <> 'unknown' AND u.run_id IN (SELECT x.id FROM runs x JOIN tasks e ON e.id = x.task_id
+        WHERE e.tenant_id = t.tenant_id AND e.campaign_id = t.campaign_id AND e.repository_id = t.repository_id)), 0)::bigint AS micros
 FROM campaign_targets t JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
 LEFT JOIN tasks k ON k.tenant_id = t.tenant_id AND k.id = t.task_id
 LEFT JOIN LATERAL (SELECT x.* FROM runs x WHERE x.tenant_id = t.tenant_id AND x.task_id = t.task_id ORDER BY x.created_at DESC, x.id DESC LIMIT 1) n ON true

@@ -6,12 +6,13 @@
 	window.zoned = (at, parts) => new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "shortOffset", ...parts }).format(at);
 	const move = (node, key) => {
 		const found = shape.exec(node[key]);
-		if (found) node[key] = zoned(new Date(node.dateTime), { ...(found[1] && date), ...(found[2] && { second: "2-digit" }) });
+		if (found && !isNaN(new Date(node.dateTime))) node[key] = zoned(new Date(node.dateTime), { ...(found[1] && date), ...(found[2] && { second: "2-digit" }) });
 	};
 	const show = () => {
 		for (const node of document.querySelectorAll("time:not([data-utc])")) ["textContent", "title"].forEach((key) => move(node, key));
 	};
-	document.getElementById("zone-name").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+	const zone = document.getElementById("zone-name");
+	if (zone) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 	show();
 	// Whatever brings it, a time is shown before it is painted.
 	new MutationObserver(show).observe(document.body, { subtree: true, childList: true, characterData: true, attributeFilter: ["title"] });

@@ -21,7 +21,13 @@ const maxSpec = 1 << 20
 
 // Parse reads a spec as a person writes it, in YAML or JSON: an unknown field, a wrong type or a value out of range is an error that
 // names the field, and what is not said has its default.
-func Parse(doc []byte) (Spec, error) {
+func Parse(doc []byte) (spec Spec, err error) {
+	// The YAML library has panicked on hostile input before.
+	defer func() {
+		if recover() != nil {
+			spec, err = Spec{}, invalid("", "it is not readable YAML")
+		}
+	}()
 	if len(doc) > maxSpec {
 		return Spec{}, fault.Newf(fault.TooLarge, "Nothing was stored: a campaign's spec has at most %d MB.", maxSpec>>20)
 	}
@@ -40,7 +46,7 @@ func Parse(doc []byte) (Spec, error) {
 	if err != nil {
 		return Spec{}, invalid("", "it cannot be read: %s", firstLine(err.Error()))
 	}
-	spec := Default()
+	spec = Default()
 	spec.Waves = nil // a list is taken whole, not wave by wave
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -84,6 +90,8 @@ func (s Spec) Check() error {
 		return invalid("title", "it has at most 200 characters")
 	case !slices.Contains(run.Modes(), s.Contract.Mode):
 		return invalid("contract.mode", "%.40q is none of %v", s.Contract.Mode, run.Modes())
+	case !slices.Contains(policy.Risks(), policy.Risk(s.Contract.Risk)):
+		return invalid("contract.risk", "%.40q is none of %v", s.Contract.Risk, policy.Risks())
 	case s.Completes != WhenOpened && s.Completes != WhenMerged:
 		return invalid("completes_when", "%.40q is neither opened nor merged", s.Completes)
 	}
@@ -101,6 +109,9 @@ func (t Targets) check() error {
 	}
 	if len(t.List) > MaxTargets {
 		return invalid("targets.list", "it has more than %d repositories", MaxTargets)
+	}
+	if len(t.Match) > maxGlobs || len(t.Exclude) > maxGlobs {
+		return invalid("targets", "it has more than %d globs", maxGlobs)
 	}
 	seen := map[string]bool{}
 	for _, l := range t.List {
@@ -189,7 +200,7 @@ func (l Limits) check() error {
 }
 
 func (w Windows) check() error {
-	if _, err := w.location(); err != nil {
+	if _, err := w.location(); err != nil || w.Zone == "Local" { // the server's own zone is not every replica's
 		return invalid("windows.zone", "%.40q is no time zone; use a name such as Europe/Zurich", w.Zone)
 	}
 	for i, one := range w.Open {

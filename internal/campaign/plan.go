@@ -119,10 +119,10 @@ func (s Snapshot) brokenRule() (Action, bool) {
 		return pause("%d failures before %d runs had finished; %d pause it.", recent.Failed, stop.Sample, stop.First)
 	}
 	if a := AllowanceOf(s.Targets, s.Spec); a.Left() < 0 {
-		return pause("%d runs failed; %d of them are accepted in all.", a.Used, a.Tolerance)
+		return pause("%d runs failed; %d of them are accepted in all. Exclude some, or raise the tolerance: it is paused again otherwise.", a.Used, a.Tolerance)
 	}
 	if b := s.Spec.Limits.BudgetMicros; b > 0 && s.SpentMicros >= b && s.anyWaiting() {
-		return pause("The budget is used.")
+		return pause("The budget is used. Raise it, or stop: it is paused again otherwise.")
 	}
 	return Action{}, false
 }

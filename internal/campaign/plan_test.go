@@ -55,8 +55,8 @@ func TestStopRule(t *testing.T) {
 		"only since a person resumed": {[]campaign.Outcome{f, f, f}, func(s *campaign.Snapshot) {
 			s.RuleSince, s.Spec.Limits.Tolerance = at, "9"
 		}, ""},
-		"past the tolerance": {[]campaign.Outcome{f, f, d, d, d, d, d, d, d, d, d, d, d, d}, func(s *campaign.Snapshot) { s.Spec.Limits.Tolerance = "1" }, "2 runs failed; 1 of them are accepted in all."},
-		"over the budget":    {[]campaign.Outcome{d}, func(s *campaign.Snapshot) { s.Spec.Limits.BudgetMicros, s.SpentMicros = 10, 10 }, "The budget is used."},
+		"past the tolerance": {[]campaign.Outcome{f, f, d, d, d, d, d, d, d, d, d, d, d, d}, func(s *campaign.Snapshot) { s.Spec.Limits.Tolerance = "1" }, "2 runs failed; 1 of them are accepted in all. Exclude some, or raise the tolerance: it is paused again otherwise."},
+		"over the budget":    {[]campaign.Outcome{d}, func(s *campaign.Snapshot) { s.Spec.Limits.BudgetMicros, s.SpentMicros = 10, 10 }, "The budget is used. Raise it, or stop: it is paused again otherwise."},
 	} {
 		s := fleet(20, tc.ended...)
 		if tc.set != nil {
@@ -164,7 +164,7 @@ func TestReduce(t *testing.T) {
 		for _, kind := range []run.ActorKind{run.Human, run.ControlPlane, run.Worker, run.AgentRuntime, run.Policy} {
 			for _, row := range campaign.Transitions() {
 				c := campaign.Campaign{State: from, Spec: spec, SpecVersion: 1, ProvenVersion: 1, ResumeTo: campaign.Running, Pause: campaign.Pause{By: campaign.ByWindow}}
-				ev := campaign.Event{Kind: row.Event, By: run.Actor{Kind: kind, ID: "x"}, At: at, Spec: &spec, Targets: 3, Pause: campaign.Pause{By: campaign.ByPerson}}
+				ev := campaign.Event{Kind: row.Event, By: run.Actor{Kind: kind, ID: "x"}, At: at, Spec: &spec, Targets: 3, Reason: "x", Pause: campaign.Pause{By: campaign.ByPerson}}
 				if kind != run.Human {
 					ev.Pause.By = campaign.ByRule
 				}
@@ -196,6 +196,7 @@ func TestReduce(t *testing.T) {
 	}
 	waves := campaign.Campaign{State: campaign.AwaitingPromotion, Spec: spec, SpecVersion: 2, ProvenVersion: 1}
 	refused("the promotion of a version that was not proven", waves, campaign.Event{Kind: campaign.Promoted, By: ana})
+	refused("a version without proof and without a reason", waves, campaign.Event{Kind: campaign.VersionAccepted, By: ana, Reason: " "})
 	paused := campaign.Campaign{State: campaign.Paused, Spec: spec, Pause: campaign.Pause{By: campaign.ByRule}, ResumeTo: campaign.Running}
 	refused("the control plane's end of a rule's pause", paused, campaign.Event{Kind: campaign.Resumed, By: plane})
 	refused("a second pause", paused, campaign.Event{Kind: campaign.WasPaused, By: ana, Pause: campaign.Pause{By: campaign.ByPerson}})

@@ -3,8 +3,10 @@ package campaign
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"signalbox/internal/fault"
@@ -131,7 +133,7 @@ func Transitions() []Transition {
 		{[]State{Running}, WasCompleted, []State{Completed, CompletedWithFailures}, plane, "every target ended or is excluded"},
 		{[]State{Running}, TargetStarted, []State{Unchanged}, plane, "within concurrency, tolerance, caps and windows"},
 		{launched, TargetMoved, []State{Unchanged}, plane, "its task or pull request moved"},
-		{append([]State{Draft, Previewed}, going...), TargetExcluded, []State{Unchanged}, person, "with a reason; not while it is at work"},
+		{going, TargetExcluded, []State{Unchanged}, person, "with a reason; not while it is at work; before the launch the spec excludes"},
 		{going, TargetRetried, []State{Unchanged, Running}, person, "an ended target waits again, with an added instruction"},
 	}
 }
@@ -186,6 +188,9 @@ func reduce(c Campaign, ev Event) (next Campaign, why string) {
 	case CanaryRerun:
 		c.State, c.Wave, c.WaveSince, c.RuleSince, c.ProvenVersion, c.Pause = Running, 0, ev.At, ev.At, c.SpecVersion, Pause{}
 	case VersionAccepted:
+		if strings.TrimSpace(ev.Reason) == "" {
+			return c, "a version that no canary has proven goes on with a reason only"
+		}
 		c.ProvenVersion = c.SpecVersion
 	case WasPaused:
 		return pause(c, ev)
@@ -299,12 +304,12 @@ func resume(c Campaign, ev Event) (Campaign, string) {
 	if ev.By.Kind != run.Human && c.Pause.By != ByWindow {
 		return c, "a person has to resume it"
 	}
-	if ev.By.Kind == run.Human {
+	switch c.Pause.By {
+	case ByRule:
 		// What finished before is known to who resumes; the rule begins to count anew.
 		c.RuleSince = ev.At
-		if c.Pause.By == ByInconclusive {
-			c.AcceptedAt = ev.At
-		}
+	case ByInconclusive:
+		c.AcceptedAt = ev.At
 	}
 	c.State, c.Pause = c.ResumeTo, Pause{}
 	return c, ""
@@ -317,5 +322,13 @@ func (c Campaign) promotionBlocked() bool { return c.ProvenVersion != c.SpecVers
 
 // Refusal is what a person is told of an event that is not legal.
 func Refusal(err error) error {
-	return fault.Wrap(fault.Conflict, err, "Nothing was changed: "+err.Error()+".")
+	illegal, ok := errors.AsType[*IllegalError](err)
+	switch {
+	case !ok:
+		return err
+	case illegal.Why != "":
+		return fault.Wrap(fault.Conflict, err, "Nothing was changed: "+illegal.Why+".")
+	default:
+		return fault.Wrap(fault.Conflict, err, fmt.Sprintf("Nothing was changed: that cannot be done with a campaign that is %s.", strings.ToLower(strings.ReplaceAll(string(illegal.State), "_", " "))))
+	}
 }

@@ -16,6 +16,7 @@ import (
 const (
 	MaxTargets = 10_000
 	maxWaves   = 20
+	maxGlobs   = 100
 	maxName    = 100
 	maxGoal    = 50_000
 )

@@ -36,7 +36,8 @@ func Assign(candidates []Candidate, waves []Wave) ([]int, error) {
 		}
 		chosen := order[:size]
 		if wave.Kind == Canary {
-			chosen = various(candidates, order, size)
+			chosen = various(candidates, order, min(size, mostVarious))
+			chosen = append(chosen, slices.DeleteFunc(slices.Clone(order), func(i int) bool { return slices.Contains(chosen, i) })[:size-len(chosen)]...)
 		}
 		for _, i := range chosen {
 			out[i] = w
@@ -49,6 +50,9 @@ func Assign(candidates []Candidate, waves []Wave) ([]int, error) {
 	}
 	return out, nil
 }
+
+// mostVarious is how many of a canary are chosen for variety; the others follow by name.
+const mostVarious = 50
 
 // various picks n of the candidates in order, each time one whose language, owner and third of sizes were chosen least so far.
 func various(candidates []Candidate, order []int, n int) []int {

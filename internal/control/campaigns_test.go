@@ -98,7 +98,7 @@ func stages(targets []db.CampaignTarget) map[string]int {
 	return out
 }
 
-// R-UI-5: a campaign goes from its canary over a promotion to all, never with more at work than it may, each target's task is made
+// A campaign goes from its canary over a promotion to all, never with more at work than it may, each target's task is made
 // once and is an ordinary one, and the campaign ends with what was left over.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
@@ -262,5 +262,54 @@ func TestCampaignRequests(t *testing.T) {
 	}
 	if _, err := w.Store.OrderCampaign(t.Context(), w.Request(w.Admin, "x"), db.CampaignOrder{Campaign: uuid.New(), Kind: campaign.Launched}); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("of no campaign: %v", err)
+	}
+}
+
+// A stop that cancels tells each task once, however often it is looked at while a worker still holds it; and a campaign whose maker may
+// not sign in any more is paused, and loses no target.
+func TestCampaignStopIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	f := newFleet(t, w, 2, fleetSpec())
+	f.order(campaign.Launched, "")
+	f.pass()
+	_, targets := f.look()
+	ref := db.Ref{Tenant: w.Tenant, Run: targets[0].Run}
+	lease := got(w.ClaimRun(t.Context(), w.Workers[0], ref))(t)
+	must(t, lease.All(t.Context(), run.Start{}, run.SandboxIsReady{Tier: "bwrap", Base: drive.Base}))
+	got(w.Store.OrderCampaign(t.Context(), w.Request(w.Admin, "stop"), db.CampaignOrder{Campaign: f.id, Kind: campaign.StopRequested, CancelRunning: true}))(t)
+	for range 3 {
+		f.pass()
+	}
+	f.is(campaign.Stopping)
+	var asked, audited int
+	must(t, w.Owner.QueryRow(t.Context(), `SELECT count(*) FROM run_events WHERE run_id = $1 AND kind = 'cancel_requested'`, ref.Run).Scan(&asked))
+	must(t, w.Owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE channel = 'campaign' AND action = 'task_cancel_requested'`).Scan(&audited))
+	if asked != 1 || audited != 2 {
+		t.Errorf("one run was asked %d times to end; %d lines of audit for two tasks", asked, audited)
+	}
+	must(t, lease.All(t.Context(), run.ConfirmCancel{}))
+	f.pass()
+	f.is(campaign.Stopped)
+}
+
+// Nobody behind its tasks any more: the campaign is paused and says so, and no target is lost.
+func TestCampaignWhoseMakerLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drive.Options{})
+	f := newFleet(t, w, 3, fleetSpec())
+	f.order(campaign.Launched, "")
+	w.exec(t, `UPDATE users SET disabled_at = now() WHERE id = $1`, w.Admin.ID)
+	f.pass()
+	f.is(campaign.Paused)
+	c, targets := f.look()
+	if !strings.Contains(c.Pause.Cause, "may not sign in any more") || stages(targets)["ENDEDREJECTED"] != 0 {
+		t.Errorf("%q, %v", c.Pause.Cause, stages(targets))
+	}
+	w.exec(t, `UPDATE users SET disabled_at = NULL WHERE id = $1`, w.Admin.ID)
+	f.order(campaign.Resumed, "")
+	f.pass()
+	if _, targets = f.look(); targets[0].Task == uuid.Nil && targets[1].Task == uuid.Nil {
+		t.Errorf("after they are back: %v", stages(targets))
 	}
 }

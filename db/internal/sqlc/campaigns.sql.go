@@ -163,9 +163,9 @@ SELECT t.id, t.tenant_id, t.campaign_id, t.repository_id, t.ordinal, t.wave, t.o
     coalesce(k.reason_words, '')::text AS task_words,
     coalesce(n.id, '00000000-0000-0000-0000-000000000000')::uuid AS run_id, coalesce(n.outcome, '')::text AS run_outcome, coalesce(n.failure_category, '')::text AS failure_category,
     coalesce(n.failure_code, n.reason_code, '')::text AS failure_code, coalesce(n.failure_summary, '')::text AS failure_summary, coalesce(n.failure_evidence, '')::text AS failure_evidence,
-    coalesce(n.finished_at, 'epoch')::timestamptz AS finished_at, coalesce(p.state, '')::text AS pull_state,
-    coalesce(p.created_at, 'epoch')::timestamptz AS pull_opened_at, coalesce(p.updated_at, 'epoch')::timestamptz AS pull_moved_at,
-    coalesce((SELECT sum(u.cost_micros) FROM usages u WHERE u.run_id IN (SELECT x.id FROM runs x WHERE x.tenant_id = t.tenant_id AND x.task_id = t.task_id) AND u.source <> 'unknown'), 0)::bigint AS micros
+    coalesce(p.state, '')::text AS pull_state, coalesce(p.created_at, 'epoch')::timestamptz AS pull_opened_at,
+    coalesce((SELECT sum(u.cost_micros) FROM usages u WHERE u.source <> 'unknown' AND u.run_id IN (SELECT x.id FROM runs x JOIN tasks e ON e.id = x.task_id
+        WHERE e.tenant_id = t.tenant_id AND e.campaign_id = t.campaign_id AND e.repository_id = t.repository_id)), 0)::bigint AS micros
 FROM campaign_targets t JOIN repositories r ON r.tenant_id = t.tenant_id AND r.id = t.repository_id
 LEFT JOIN tasks k ON k.tenant_id = t.tenant_id AND k.id = t.task_id
 LEFT JOIN LATERAL (SELECT x.id, x.tenant_id, x.task_id, x.repository_id, x.campaign_id, x.mode, x.risk, x.state, x.version, x.policy_version, x.limits, x.attempt_no, x.attempt_id, x.released, x.repairs, x.verify_redeliveries, x.publish_redeliveries, x.base_moves, x.fencing_token, x.lease_id, x.lease_phase, x.lease_worker, x.lease_boot, x.queued, x.gate_id, x.gate_kind, x.gate_revision, x.gate_digest, x.gate_resume_to, x.gate_expired, x.dispatched, x.context_digest, x.plan_digest, x.approved_plan_digest, x.plan_revision, x.outcome, x.patch, x.patch_revision, x.report_digest, x.verification_digest, x.approved_patch_id, x.verdict, x.attested, x.pr_url, x.pr_sha, x.pr_branch, x.pr_number, x.failure_category, x.failure_code, x.failure_retryable, x.failure_summary, x.failure_evidence, x.cancel_by, x.cancel_reason, x.cancel_at, x.cancel_forced, x.reason_code, x.created_at, x.finished_at, x.head_hash, x.updated_at, x.state_since, x.active_ms, x.base_commit, x.branch, x.isolation, x.stop_signal, x.stop_signal_at, x.agent_profile, x.adapter_version, x.route, x.crashed, x.rate_limited, x.cost_exceeded_at FROM runs x WHERE x.tenant_id = t.tenant_id AND x.task_id = t.task_id ORDER BY x.created_at DESC, x.id DESC LIMIT 1) n ON true
@@ -187,10 +187,8 @@ type CampaignTargetsRow struct {
 	FailureCode     string         `json:"failure_code"`
 	FailureSummary  string         `json:"failure_summary"`
 	FailureEvidence string         `json:"failure_evidence"`
-	FinishedAt      time.Time      `json:"finished_at"`
 	PullState       string         `json:"pull_state"`
 	PullOpenedAt    time.Time      `json:"pull_opened_at"`
-	PullMovedAt     time.Time      `json:"pull_moved_at"`
 	Micros          int64          `json:"micros"`
 }
 
@@ -240,10 +238,8 @@ func (q *Queries) CampaignTargets(ctx context.Context, db DBTX, tenantID uuid.UU
 			&i.FailureCode,
 			&i.FailureSummary,
 			&i.FailureEvidence,
-			&i.FinishedAt,
 			&i.PullState,
 			&i.PullOpenedAt,
-			&i.PullMovedAt,
 			&i.Micros,
 		); err != nil {
 			return nil, err
@@ -511,6 +507,23 @@ func (q *Queries) PersonAsRequester(ctx context.Context, db DBTX, tenantID uuid.
 	var i PersonAsRequesterRow
 	err := row.Scan(&i.Name, &i.Roles)
 	return i, err
+}
+
+const targetGotTask = `-- name: TargetGotTask :execrows
+UPDATE campaign_targets SET task_id = $1 WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND task_id IS NULL AND stage IN ('RUNNING', 'HELD')
+`
+
+func (q *Queries) TargetGotTask(ctx context.Context, db DBTX, taskID *uuid.UUID, tenantID uuid.UUID, iD uuid.UUID, attempt int32) (int64, error) {
+	result, err := db.Exec(ctx, targetGotTask,
+		taskID,
+		tenantID,
+		iD,
+		attempt,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const updateCampaign = `-- name: UpdateCampaign :exec
