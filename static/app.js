@@ -15,8 +15,10 @@
 
 	// --- live chip: derived from the last byte, never from the state of a socket ---
 	const live = { last: 0, attempt: 0, paused: false, done: false, dead: "", resume: [] };
-	const staleAfter = 34000; // the server sends an event named ping every 15 s; a comment would not reach us
-	const clock = (ms) => window.zoned?.(ms) ?? new Date(ms).toISOString().slice(11, 16) + " UTC"; // zoned is of times.js
+	// The server sends an event named ping every 15 s; a comment would not reach us.
+	const staleAfter = 34000;
+	// zoned is of times.js.
+	const clock = (ms) => window.zoned?.(ms) ?? new Date(ms).toISOString().slice(11, 16) + " UTC";
 
 	const silent = () => live.last && Date.now() - live.last > staleAfter;
 	const paint = () => {
@@ -79,6 +81,7 @@
 	const made = document.querySelector(".foot time");
 	const skew = made ? Date.now() - Date.parse(made.dateTime) : 0;
 	const opened = Date.now();
+	let asked = opened;
 	// A large skew is a wrong clock here, a small one is the time the page took to come.
 	const serverNow = () => Date.now() - (Math.abs(skew) > 3000 ? skew : 0);
 	const rough = (s) => s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
@@ -96,6 +99,14 @@
 	if (byId("live")) setInterval(() => {
 		paint();
 		if (silent() && !live.paused) live.connection?.reader?.cancel();
+		// One that was asked for and never came is asked for anew.
+		const node = byId("stream");
+		if (node && !live.last && !live.dead && !document.hidden && Date.now() - asked > 12000) {
+			asked = Date.now();
+			node.removeAttribute("data-htmx-powered");
+			node.replaceWith(node.cloneNode());
+			htmx.process(byId("stream"));
+		}
 	}, 1000);
 	setInterval(ages, 10000);
 	for (const name of ["visibilitychange", "pageshow", "online"]) window.addEventListener(name, () => { paint(); if (!document.hidden) live.connection?.delayCanceller?.(); if (Date.now() - opened > 5000) ages(); });
@@ -203,10 +214,12 @@
 
 	// --- drafts: a text is kept on the server while it is written, and in this tab until the server has it ---
 	const drafts = "textarea[data-draft]";
-	const unsaved = new Set(); // text areas whose text the server does not have
+	// Text areas whose text the server does not have.
+	const unsaved = new Set();
 	let saving = 0;
 	const nameOf = (area) => `draft ${area.dataset.person} ${area.dataset.draft}`;
-	const tab = { // a browser that refuses storage keeps no copies
+	// A browser that refuses storage keeps no copies.
+	const tab = {
 		keep(area, sent) {
 			try { sessionStorage.setItem(nameOf(area), JSON.stringify({ text: area.value, at: serverNow(), sent })); } catch { return; }
 		},

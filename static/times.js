@@ -1,4 +1,4 @@
-// Shows what the server wrote as UTC in the reader's zone, named, where that was chosen.
+// Shows what is UTC in the reader's zone, before it is painted.
 "use strict";
 (() => {
 	const shape = /^(\d+ \w+ \d{4}, )?\d\d:\d\d(:\d\d)? UTC$/;
@@ -14,6 +14,5 @@
 	const zone = document.getElementById("zone-name");
 	if (zone) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 	show();
-	// Whatever brings it, a time is shown before it is painted.
 	new MutationObserver(show).observe(document.body, { subtree: true, childList: true, characterData: true, attributeFilter: ["title"] });
 })();

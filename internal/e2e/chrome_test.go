@@ -223,7 +223,8 @@ func eval[T any](b *tab, expression string) T {
 func (b *tab) seen() string {
 	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 	defer cancel()
-	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + (document.querySelector("main") || document.body).innerText.slice(0, 3000)`))
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + ", " + document.visibilityState + ", " + (document.querySelector("#live")?.innerText || "not live") + "\n" +
+		(document.querySelector("main") || document.body).innerText.slice(0, 3000)`))
 	if err != nil {
 		return err.Error()
 	}

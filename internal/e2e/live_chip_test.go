@@ -115,3 +115,29 @@ func TestBrowserConnectionTruth(t *testing.T) {
 		t.Errorf("%d rows for %d events, and the page was loaded %d times more", len(rita.rows()), n, rita.loaded()-loads)
 	}
 }
+
+// A stream that was asked for and never came, as behind a proxy that lost the request, is asked for anew by the page itself.
+func TestBrowserStreamThatNeverCame(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, rig.Options{Timing: steady()})
+	repo := r.Repository("acme/shop", rig.Shop())
+	rita := newTab(r, t, "rita")
+	rita.signIn("rita")
+	run := rita.submitTask(raiseTax(repo, "asleep"))
+	rita.underRemote()
+	rita.do("lose the first request", func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `remote.answer = () => new Promise(() => {})`})
+		return chromedp.Void{}, err
+	})
+	rita.open("/runs/" + run)
+	rita.until("a stream is asked for", streams+` === 1`)
+	eval[bool](rita, `(remote.answer = null, remote.now += 13000, true)`)
+	rita.until("the page is live", isLive)
+	if n := eval[int](rita, streams); n != 2 {
+		t.Errorf("a stream was asked for %d times", n)
+	}
+	r.Signal("asleep")
+	r.AwaitGate(run)
+	rita.until("the gate, live", `document.querySelector('#run-panel a[href^="/gates/"]')`)
+	rita.gapless(rita.rows())
+}
