@@ -27,7 +27,7 @@ func BenchmarkSimulate(b *testing.B) {
 	p.exec(`VACUUM ANALYZE runs`)
 	var rules strings.Builder
 	for i := range 100 {
-		fmt.Fprintf(&rules, "  - name: r%d\n    when: paths.exists(p, p.glob('**/*.go%d')) && changed_files > %d\n    then: {quorum: 2}\n", i, i, i)
+		fmt.Fprintf(&rules, "  - name: r%d\n    when: repository.glob('other/%d-**') || changed_files > %d\n    then: {risk: HIGH}\n", i, i, i)
 	}
 	for name, more := range map[string]string{"without rules": "", "with 100 rules": "rules:\n" + rules.String()} {
 		began := time.Now()
